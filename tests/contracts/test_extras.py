@@ -10,6 +10,7 @@ import pytest
 
 import sparkflow.spark
 from sparkflow.version import SPARKFLOW_VERSION
+from support.tracked import tracked
 
 ROOT = Path(__file__).parents[2]
 EXTRAS = re.compile(r"^(\w+) = \[", re.MULTILINE)
@@ -121,12 +122,8 @@ def test_what_needs_pandas_names_the_extra():
     assert done.stderr.splitlines()[-1].endswith("pip install 'sparkflow-ml[spark]'")
 
 
-def tracked(*patterns):
-    command = ["git", "ls-files", *patterns]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    if done.returncode:
-        pytest.skip("not a work tree of git")
-    for name in done.stdout.splitlines():
+def texts(*patterns):
+    for name in tracked(*patterns):
         path = ROOT / name
         if path.is_file() and path != Path(__file__):
             yield name, path.read_text(errors="replace")
@@ -137,7 +134,7 @@ def test_every_text_names_our_distribution_and_an_extra_that_exists():
     extras = set(EXTRAS.findall(section.partition("\n[")[0]))
     assert {"spark", "connect", "gpu12", "gpu13"} <= extras
     wrong = []
-    for name, text in tracked("*.py", "*.md", "*.sh", "*.ipynb", "*.toml", "docker/*", "scripts/*"):
+    for name, text in texts("*.py", "*.md", "*.sh", "*.ipynb", "*.toml", "docker/*", "scripts/*"):
         for found in re.finditer(r"pip3? install[^\n`#&|]*", text):
             words = re.sub(r"[\"'\\]", " ", found[0])
             if re.search(r" sparkflow(\[|\s|$)", words.split(";")[0]):

@@ -1,10 +1,7 @@
 """Git tracks what was written, not what a program left in the work tree."""
 
-import subprocess
-
-import pytest
-
 from support.import_graph import ROOT
+from support.tracked import tracked
 
 FOLDERS = {
     ".ci",
@@ -31,14 +28,6 @@ FILES = {
     "pyproject.toml",
 }
 OF_CODE = ("runtime", "sparkflow", "scripts", "benchmarks", "examples", "proto", ".ci", "docker")
-
-
-def tracked(*folders):
-    command = ["git", "ls-files", "-z", *folders]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    if done.returncode:
-        pytest.skip("not a work tree of git")
-    return [name for name in done.stdout.split("\0") if name]
 
 
 def test_the_top_folder_has_nothing_else():

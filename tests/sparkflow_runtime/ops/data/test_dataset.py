@@ -1,6 +1,4 @@
-"""Datasets at run time: batching, order, threads that end, files."""
-
-import threading
+"""Datasets at run time: batching, order, caches, files, and every op."""
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +11,6 @@ from sparkflow.data.sources import dataset_of
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.errors import (
     AlreadyExistsError,
-    CancelledError,
     DataLossError,
     FailedPreconditionError,
     InvalidArgumentError,
@@ -34,26 +31,8 @@ from sparkflow_runtime.resources.datasets import (
 from sparkflow_runtime.resources.datasets.dataset import INFINITE, UNKNOWN
 from sparkflow_runtime.resources.datasets.dataset_iterator import DatasetIterator, IteratorHandles
 from support.damage import damages
+from support.datasets import add_one, elements, numbers, values
 from support.step import FakeStep
-
-
-def elements(dataset, count=1000):
-    iterator = dataset.iterate()
-    found = iterator.collect(FakeStep(), count)
-    iterator.close()
-    return [tuple(np.asarray(part).tolist() for part in element) for element in found]
-
-
-def values(dataset, count=1000):
-    return [element[0] for element in elements(dataset, count)]
-
-
-def numbers(count):
-    return dataset_sources.of_range(0, count, 1)
-
-
-def add_one(step, element):
-    return (element[0] + 1,)
 
 
 def test_every_dataset_op_is_stateful_and_on_the_cpu():
@@ -145,130 +124,6 @@ def test_the_element_after_one_that_failed_can_be_asked_for():
         assert found == [0, 1, "two", 3]
         assert iterator.next(step) is None
         iterator.close()
-
-
-def sparkflow_threads():
-    return [t for t in threading.enumerate() if t.name.startswith("sparkflow-p")]
-
-
-def test_prefetching_stops_at_its_bound_and_its_thread_ends_when_it_is_closed():
-    taken = threading.Semaphore(0)
-    produced = []
-
-    def count(step, element):
-        produced.append(int(element[0]))
-        taken.release()
-        return element
-
-    endless = dataset_transforms.repeated(numbers(5), -1)
-    iterator = dataset_threads.prefetched(dataset_functions.mapped(endless, count), 3).iterate()
-    assert iterator.next(FakeStep()) == (0,)
-    for _ in range(4):  # the returned one and three more
-        assert taken.acquire(timeout=10)
-    assert len(produced) == 4
-    assert len(sparkflow_threads()) == 1
-    iterator.close()
-    iterator.close()
-    assert sparkflow_threads() == []
-
-
-def test_who_asks_late_is_told_at_once_that_the_iterator_was_closed():
-    step = dataset_threads.BackgroundStep()
-    told = []
-    step.on_cancel(lambda: told.append("before"))
-    step.on_cancel(lambda: told.append("taken back"))()
-    step.cancel()
-    step.on_cancel(lambda: told.append("after"))()
-    assert told == ["before", "after"]
-
-
-def test_a_thread_that_waits_in_a_function_ends_when_the_iterator_is_closed():
-    waiting = threading.Event()
-
-    def wait(step, element):
-        ended = threading.Event()
-        step.on_cancel(ended.set)
-        waiting.set()
-        assert ended.wait(10)
-        step.check_cancelled()
-
-    for make in (
-        lambda: dataset_threads.prefetched(dataset_functions.mapped(numbers(3), wait), 1),
-        lambda: dataset_threads.mapped_in_parallel(numbers(3), wait, 2),
-    ):
-        waiting.clear()
-        holder = DatasetIterator("it")
-        holder.initialize(make())
-        errors = []
-
-        def ask(holder=holder, errors=errors):
-            try:
-                holder.next_batch(FakeStep())
-            except CancelledError as error:
-                errors.append(error)
-
-        asking = threading.Thread(target=ask)
-        asking.start()
-        assert waiting.wait(10)
-        holder.close()
-        asking.join(10)
-        assert len(errors) == 1
-        assert sparkflow_threads() == []
-
-
-def test_a_cancelled_step_stops_waiting_and_the_iterator_lives_on():
-    release = threading.Event()
-
-    def wait(step, element):
-        assert release.wait(10)
-        return element
-
-    iterator = dataset_threads.prefetched(dataset_functions.mapped(numbers(2), wait), 1).iterate()
-    step, errors = FakeStep(), []
-
-    def ask():
-        try:
-            iterator.next(step)
-        except CancelledError as error:
-            errors.append(error)
-
-    asking = threading.Thread(target=ask)
-    asking.start()
-    assert step.waiting.wait(10)
-    step.cancel()
-    asking.join(10)
-    assert len(errors) == 1
-    release.set()
-    assert iterator.next(FakeStep()) == (0,)
-    iterator.close()
-    assert sparkflow_threads() == []
-
-
-def test_threads_end_with_the_data():
-    dataset = dataset_threads.prefetched(
-        dataset_threads.mapped_in_parallel(numbers(20), add_one, 4), 2
-    )
-    assert values(dataset) == list(range(1, 21))
-    assert sparkflow_threads() == []
-
-
-def test_an_iterator_that_nobody_holds_is_closed():
-    holder = DatasetIterator("it")
-    holder.initialize(dataset_threads.prefetched(dataset_transforms.repeated(numbers(3), -1), 1))
-    assert holder.next_batch(FakeStep()) == (0,)
-    assert len(sparkflow_threads()) == 1
-    del holder
-    assert sparkflow_threads() == []
-
-
-def test_calls_run_at_the_same_time():
-    both = threading.Barrier(2)
-
-    def meet(step, element):
-        both.wait(10)
-        return element
-
-    assert values(dataset_threads.mapped_in_parallel(numbers(4), meet, 2)) == [0, 1, 2, 3]
 
 
 def test_iterators_before_the_first_and_after_the_last_element():
