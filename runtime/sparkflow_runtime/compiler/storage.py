@@ -250,8 +250,6 @@ class _Assigner:
         fused = self.units[number].fused
         if fused is None:
             return self._overwritten_by(number)
-        if not fused.kernel.in_place:
-            return None
         output = next(i for i, each in enumerate(fused.outputs) if endpoint in each.endpoints)
         if number not in self.takeovers:
             self.takeovers[number] = self._takeovers(number)
@@ -277,28 +275,25 @@ class _Assigner:
         fused = self.units[number].fused
         assert fused is not None
         free: list[Endpoint] = []
-        for endpoint, operand in zip(fused.inputs, fused.kernel.inputs, strict=True):
+        for endpoint in (fused.inputs[place] for place in fused.whole_inputs):
             if (
-                all(operand.axes)
-                and endpoint in self.storage.slots
+                endpoint in self.storage.slots
                 and self.last_use[endpoint] == number
                 and self.born[endpoint] < number
                 and endpoint not in free
                 and sum(endpoint in self.roots.get(each, _NOTHING) for each in fused.inputs) == 1
             ):
                 free.append(endpoint)
-        found: list[Endpoint | None] = []
-        values = fused.kernel.outputs[: len(fused.outputs)]
-        for output, value in zip(fused.outputs, values, strict=True):
-            chosen = None
-            if all(fused.kernel.value_axes[value]) and output.endpoints[0] in self.storage.slots:
-                size = _size_bytes(self.known[output.endpoints[0]])
-                chosen = next(
-                    (each for each in free if _size_bytes(self.known[each]) == size), None
-                )
+        found: list[Endpoint | None] = [None] * len(fused.outputs)
+        for place in fused.whole_outputs if free else ():
+            first = fused.outputs[place].endpoints[0]
+            if first not in self.storage.slots:
+                continue
+            size = _size_bytes(self.known[first])
+            chosen = next((each for each in free if _size_bytes(self.known[each]) == size), None)
             if chosen is not None:
                 free.remove(chosen)
-            found.append(chosen)
+            found[place] = chosen
         return found
 
 

@@ -50,6 +50,22 @@ class FusedKernel:
     copies: Mapping[Endpoint, Endpoint]
     checks: tuple[NodeCheck, ...]
 
+    @property
+    def whole_inputs(self) -> Sequence[int]:
+        """The places of inputs whose memory one of `whole_outputs` may take, if sizes are equal.
+
+        This holds only if nothing else reads it, such as another input that is a view.
+        """
+        if not self.kernel.in_place:
+            return ()
+        return [place for place, each in enumerate(self.kernel.inputs) if all(each.axes)]
+
+    @property
+    def whole_outputs(self) -> Sequence[int]:
+        """The places of outputs that vary along all dimensions."""
+        values = self.kernel.outputs[: len(self.outputs)]
+        return [place for place, each in enumerate(values) if all(self.kernel.value_axes[each])]
+
 
 def nodes_to_repeat(cluster: Cluster, wanted: Collection[Endpoint]) -> list[Node]:
     """Returns the nodes that must also run singly, for readers outside of the kernel.

@@ -1,14 +1,27 @@
-"""The machine-code calls that ops declare for nodes of known shapes."""
+"""The machine-code calls that ops declare for nodes of known shapes, and a kernel for divisors."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.codegen.ir.builder import KernelBuilder
 from sparkflow_runtime.compiler.known import Known
+from sparkflow_runtime.compiler.loops.pointers import Cell
+from sparkflow_runtime.compiler.specialise import serial_machine_code
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.machine_call import CallSite, MachineCall
 from sparkflow_runtime.resources.container import Resources
+
+
+def division(cell: Cell, divisor: float) -> Callable[..., bool]:
+    """Returns a kernel that writes an array divided by a number."""
+    sizes = (cell.elements,) if cell.elements > 1 else ()
+    builder = KernelBuilder(len(sizes))
+    value = builder.input(dtypes.as_dtype(cell.dtype), (True,) * len(sizes))
+    builder.output(builder.call("divide", value, divisor))
+    return serial_machine_code(builder.build(), sizes)
 
 
 def outputs_of(node: Node) -> list[Endpoint]:

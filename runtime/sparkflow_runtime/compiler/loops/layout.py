@@ -161,6 +161,9 @@ class Layout:
             else:
                 settled.add(result)
                 is_read = position not in plan.ends.unread
+                if number in plan.overwriting:
+                    self._add_overwritten(position, number, result, is_read)
+                    continue
                 self._add_variable(position, number, self._new_pointers(1) if is_read else None)
                 if number in recorded or result in recorded:
                     self._stack(cell, (number, 0), (result, 1))
@@ -183,6 +186,13 @@ class Layout:
             self._fixed[number] = np.array(start, order="C")
         given = number if start is None else None
         self.variables.append(Variable(position, number, self.cell(number), given, changes=False))
+
+    def _add_overwritten(self, position: int, number: int, result: int, is_read: bool) -> None:
+        """Adds a variable that changes in place: in the run's result, if there is one."""
+        self._add_variable(position, number, number if is_read else None)
+        if not is_read:
+            self._memory(number, self.cell(number))
+            self._fixed[result] = self._fixed[number]
 
     def _add_variable(self, position: int, number: int, result: int | None) -> None:
         """Adds a variable that changes; it is copied before the first iteration and at the end."""
@@ -337,7 +347,10 @@ class Layout:
             for each in self.given
             if (n := each.given) is not None
         ]
-        given += [Given([(each.result, 0)]) for each in self.variables if each.result is not None]
+        for each in self.variables:
+            if each.result is not None:
+                following = plan.overwriting.get(each.number, each.result)
+                given.append(Given([(n, 0) for n in {each.result: 0, following: 0}]))
         given += [Given([(each.stack, 0), (each.target, 0)]) for each in steady]
         given += [Given([(n, 0)]) for each in self.lists for n in (each.memory, each.elements)]
         stay = {each.number for each in self.variables if not each.changes}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -54,6 +54,8 @@ class PlannedLoop:
         kept: Products whose factors are kept.
         has_loops: Whether iterations contain inner loops of any length.
         ends: What is known of the variables outside the loop.
+        overwriting: Numbers of the pointers to next values that are written over the current ones,
+            by the pointer of the variable.
     """
 
     steps: LoopSteps
@@ -72,3 +74,4 @@ class PlannedLoop:
     kept: Sequence[KeptProduct] = ()
     has_loops: bool = False
     ends: Ends = NOTHING_KNOWN
+    overwriting: Mapping[int, int] = field(default_factory=dict)

@@ -13,7 +13,6 @@ from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.cpu.copies import Pieces, bind_copies
 from sparkflow_runtime.codegen.cpu.repeat import Call, Check, Read, Step
 from sparkflow_runtime.codegen.cpu.repeat_ir import MOST_ARRAYS
-from sparkflow_runtime.codegen.ir.builder import KernelBuilder
 from sparkflow_runtime.codegen.tiles.fixed_products import DTYPES as PRODUCT_DTYPES, Product
 from sparkflow_runtime.compiler.fusion.finish import FusedKernel
 from sparkflow_runtime.compiler.loops.accumulators import (
@@ -21,11 +20,12 @@ from sparkflow_runtime.compiler.loops.accumulators import (
     is_kept,
     product_of,
 )
-from sparkflow_runtime.compiler.loops.calls import call_of, outputs_of
+from sparkflow_runtime.compiler.loops.calls import call_of, division, outputs_of
 from sparkflow_runtime.compiler.loops.inner_loops import InnerVariables, most_turns
 from sparkflow_runtime.compiler.loops.lists import ListSteps, LoopList, addition
 from sparkflow_runtime.compiler.loops.loop_function import BranchOf, LoopFunction
 from sparkflow_runtime.compiler.loops.moves import moved_inputs, pieces_of
+from sparkflow_runtime.compiler.loops.overwriting import overwritable, overwrite
 from sparkflow_runtime.compiler.loops.plan import LoopPlan
 from sparkflow_runtime.compiler.loops.planned_loop import NOTHING_KNOWN, Ends
 from sparkflow_runtime.compiler.loops.pointers import Cell, NotNativeError, Pointers
@@ -43,9 +43,9 @@ from sparkflow_runtime.compiler.loops.tapes import (
     Recorded,
     TapePart,
     TapeReading,
+    numbers_of,
 )
 from sparkflow_runtime.compiler.plan import Unit
-from sparkflow_runtime.compiler.specialise import serial_machine_code
 from sparkflow_runtime.ir.node import ARG, RETVAL, Endpoint, Node
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.control.control_flow import If
@@ -107,6 +107,7 @@ class _Planner:
         self.streams: list[Stream] = []
         self.kept: list[KeptProduct] = []
         self.windows: dict[int, int] = {}
+        self.may_replace: dict[int, frozenset[int]] = {}
         self.turn_s = 0.0
         self.has_loops = False
 
@@ -160,6 +161,11 @@ class _Planner:
                 raise NotNativeError("the length of a growing list is needed")
         used = [each for each in self.lists if each.cell is not None or each.length is not None]
         cells = pointers.cells
+        fixed = {*numbers_of(taped), *self.windows, *self.windows.values()}
+        pairs = [
+            each for each in zip(self.arguments, results, strict=True) if fixed.isdisjoint(each)
+        ]
+        steps, overwriting = overwrite(steps, pairs, self.may_replace)
         return LoopPlan(
             LoopSteps(asking, steps, flag),
             cells,
@@ -177,6 +183,7 @@ class _Planner:
             self.kept,
             has_loops=self.has_loops,
             ends=known_ends,
+            overwriting=overwriting,
         )
 
     def keep(self, number: int, steps: list[TurnStep]) -> int:
@@ -551,11 +558,13 @@ class _FunctionSteps:
             arrays.append(number)
             if output.divisor is not None:
                 divided = self._pointers.of(self._pointers.cell(number))
-                divisions.append(self._division(number, divided, output.divisor))
+                kernel = division(self._pointers.cell(number), output.divisor)
+                divisions.append(Call(kernel, (number, divided)))
                 number = divided
             named += [(endpoint, number) for endpoint in output.endpoints]
         failures = [self._pointers.of(_FAILURE) for _ in fused.checks]
         arrays += failures
+        self._planner.may_replace.update(overwritable(fused, arrays))
         if len(arrays) > MOST_ARRAYS:
             raise NotNativeError("a kernel has too many arrays")
         steps: list[Step] = []
@@ -564,16 +573,6 @@ class _FunctionSteps:
         steps += [*map(Check, failures), *divisions]
         self._places.update(named)
         return steps
-
-    def _division(self, source: int, target: int, divisor: float) -> Call:
-        """Returns the step that divides an array."""
-        cell = self._pointers.cell(source)
-        size = math.prod(cell.shape)
-        sizes = (size,) if size > 1 else ()
-        builder = KernelBuilder(len(sizes))
-        value = builder.input(dtypes.as_dtype(cell.dtype), (True,) * len(sizes))
-        builder.output(builder.call("divide", value, divisor))
-        return Call(serial_machine_code(builder.build(), sizes), (source, target))
 
     def _read(self, unit: Unit) -> list[Step]:
         tape, index = unit.node.inputs
