@@ -65,7 +65,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "tests"))
 GENERATED = re.compile(
     r"/(protos|_generated)/|/raw_ops\.pyi$|/ops/index\.py$"
-    r"|/params/(accessors|values)\.py$|/estimators/estimator_accessors\.py$"
+    r"|/params/(accessors/\w+|values)\.py$|/estimators/estimator_accessors\.py$"
 )
 DATA = "sparkflow.spark.data."
 DOORS = ("plan.arrange", "spool.spool", "feed.worker_feed")

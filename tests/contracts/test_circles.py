@@ -6,6 +6,7 @@ import pytest
 
 from support import import_graph
 from support.mirror import is_generated
+from support.tracked import tracked
 
 MOST = 20
 """The maximum number of modules in a folder, except those that a script writes."""
@@ -56,11 +57,14 @@ def test_a_folder_has_as_many_modules_as_can_be_looked_over():
 
 
 def test_a_module_has_as_many_lines_as_can_be_read():
+    """Those of tests, scripts and benchmarks, too."""
+    names = {path: name for name, path in import_graph.modules().items()}
+    paths = [import_graph.ROOT / each for each in tracked("*.py")]
     long = {
         path.relative_to(import_graph.ROOT).as_posix(): lines
-        for name, path in import_graph.modules().items()
-        if not is_generated(name)
-        and (lines := len(path.read_text("utf-8").splitlines())) > MOST_LINES
+        for path in paths
+        if (lines := len(path.read_text("utf-8").splitlines())) > MOST_LINES
+        and not is_generated(names.get(path, ""))
     }
     assert not long, f"{long}: move code that belongs together to a new module"
 

@@ -22,7 +22,7 @@ def test_a_module_that_few_use_breaks_few():
 
 def test_what_an_op_breaks_names_it():
     found = changed.broken_by([changed.ops()["Einsum"]])
-    assert ROOT / "tests/compatibility/test_maths.py" in found  # tf.einsum
+    assert ROOT / "tests/compatibility/test_linear_algebra.py" in found  # tf.einsum
     assert ROOT / "tests/sparkflow_runtime/rendezvous/test_table.py" not in found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparkflow.spark.params.accessors import ColumnAccessors
+from sparkflow.spark.params.accessors.column_accessors import ColumnAccessors
 
 
 class ColumnParams(ColumnAccessors):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparkflow.spark.params.accessors import InferenceAccessors
+from sparkflow.spark.params.accessors.column_accessors import InferenceAccessors
 from sparkflow.spark.params.column_params import ColumnParams
 
 

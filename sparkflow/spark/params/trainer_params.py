@@ -7,13 +7,10 @@ for `featuresCol`).
 
 from __future__ import annotations
 
-from sparkflow.spark.params.accessors import (
-    ControlParams,
-    DataParams,
-    FaultToleranceParams,
-    ReportingParams,
-    TrainingParams,
-)
+from sparkflow.spark.params.accessors.control_accessors import ControlParams
+from sparkflow.spark.params.accessors.data_accessors import DataParams
+from sparkflow.spark.params.accessors.job_accessors import FaultToleranceParams, ReportingParams
+from sparkflow.spark.params.accessors.training_accessors import TrainingParams
 from sparkflow.spark.params.column_params import ColumnParams
 from sparkflow.spark.params.config import FitConfig
 

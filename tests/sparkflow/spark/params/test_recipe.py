@@ -45,10 +45,11 @@ table.TRAINER = tuple(wider if each.name == wider.name else each for each in tab
 
 generated = runpy.run_path(sys.argv[1])["generated"]()
 by_name = {path.name: text for path, text in generated.items()}
-for name in ("values", "accessors"):
+for name in ("values", "accessors.training_accessors"):
     module = types.ModuleType(f"sparkflow.spark.params.{name}")
     sys.modules[module.__name__] = module
-    exec(compile(by_name[f"{name}.py"], f"{name}.py", "exec"), vars(module))
+    file = f"{name.rpartition('.')[2]}.py"
+    exec(compile(by_name[file], file, "exec"), vars(module))
 
 from pyspark.ml.util import DefaultParamsReader, DefaultParamsWriter
 from sparkflow.spark import SparkLinearClassifier, SparkTrainer, SparkTrainerModel
