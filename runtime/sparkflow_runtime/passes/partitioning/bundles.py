@@ -285,16 +285,15 @@ def _joined(
     updates = find_updates(order, owner)
     position = {node.name: index for index, node in enumerate(order)}
     joined = dict(groups)
+    alike: dict[tuple[str, str, frozenset[str]], list[_Group]] = {}
+    for group in groups:
+        alike.setdefault((group[0], group[1], group[4]), []).append(group)
     for group in sorted(groups, key=lambda group: group[2], reverse=True):
         source, destination, level, _, behind = group
         items = joined[group]
         needed = min(levels[name] for item in items for name in item.consumers)
-        later = [
-            other
-            for other in joined
-            if (other[0], other[1], other[4]) == (source, destination, behind)
-            and level < other[2] < needed
-        ]
+        others = alike[source, destination, behind]
+        later = [other for other in others if level < other[2] < needed]
         if not later:
             continue
         other = min(later, key=lambda other: other[2:4])
@@ -306,6 +305,7 @@ def _joined(
         ):
             joined[other] = items + joined[other]
             del joined[group]
+            others.remove(group)
     return joined
 
 
