@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -72,24 +72,9 @@ def without_axes(shape: Sequence[Dim], axes: Collection[int], keep_dims: bool) -
     return tuple(dim for axis, dim in enumerate(shape) if axis not in axes)
 
 
-def axes_reader() -> Callable[[Array, Array], tuple[int, ...]]:
-    """Returns a function from (input, axes tensor) to checked axes that caches constant axes.
-
-    Constants are recognised by identity and by being read-only, like arrays of `Const`.
-    """
-    last: tuple[Array, int, tuple[int, ...]] | None = None
-
-    def read(x: Array, indices: Array) -> tuple[int, ...]:
-        nonlocal last
-        known = last
-        if known is not None and known[0] is indices and known[1] == x.ndim:
-            return known[2]
-        axes = checked_axes(ints(indices), x.shape)
-        if isinstance(indices, np.ndarray) and not indices.flags.writeable:
-            last = indices, x.ndim, axes
-        return axes
-
-    return read
+def read_axes(shape: tuple[int, ...], indices: Array) -> tuple[int, ...]:
+    """Returns the checked axes that a tensor of indices names, see `checked_axes`."""
+    return checked_axes(ints(indices), shape)
 
 
 def restore_axes(

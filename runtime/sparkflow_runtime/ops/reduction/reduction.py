@@ -22,12 +22,13 @@ from sparkflow_runtime.ops.elementwise.elementwise_table import conjugated
 from sparkflow_runtime.ops.fusion import Fused, Fusion, axes_of
 from sparkflow_runtime.ops.inference import one_per_element_read, scalars
 from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.ops.kernels.filling import remembering
 from sparkflow_runtime.ops.native.row_sums import is_worth_it, sum_rows
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.reduction import scan
 from sparkflow_runtime.ops.reduction.axes import (
-    axes_reader,
     checked_axes,
+    read_axes,
     reduced_mask,
     reduced_shape,
     restore_axes,
@@ -71,11 +72,11 @@ class ReductionOp(Op):
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """The reduction; constant axes are read in the first step only."""
         keep_dims, xp = node.attrs["keep_dims"], context.xp
-        reduce, axes_of = type(self).reduce, axes_reader()
+        reduce, axes_of = type(self).reduce, remembering(read_axes)
         copies = self.copies_without_axes
 
         def run(x: Array, reduction_indices: Array) -> Array:
-            axes = axes_of(x, reduction_indices)
+            axes = axes_of(x.shape, reduction_indices)
             return x.copy() if copies and not axes else reduce(xp, x, axes, keep_dims)
 
         return run
@@ -85,10 +86,10 @@ class ReductionOp(Op):
         if not self.takes_out:
             return None
         keep_dims, xp = node.attrs["keep_dims"], context.xp
-        reduce, axes_of = type(self).reduce, axes_reader()
+        reduce, axes_of = type(self).reduce, remembering(read_axes)
 
         def run(x: Array, reduction_indices: Array, out: Array) -> None:
-            axes = axes_of(x, reduction_indices)
+            axes = axes_of(x.shape, reduction_indices)
             if axes:
                 reduce(xp, x, axes, keep_dims, out)
             else:
