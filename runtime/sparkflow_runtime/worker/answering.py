@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 import numpy as np
 
 from sparkflow_runtime.errors import (
-    CancelledError,
     InvalidArgumentError,
     OpError,
     UnavailableError,
@@ -314,8 +313,7 @@ class Answering:
         if step_id >= CLIENTS_STEP:
             self._master().cancel(step_id)
             return
-        error = CancelledError(message="The master that ran this step is gone")
-        self._worker.finish_step(step_id, error)
+        self._worker.abandon_step(step_id)
 
     def finish(self, step_id: int) -> None:
         """See `serving.Task`."""

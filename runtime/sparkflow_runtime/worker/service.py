@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from sparkflow_runtime.errors import CancelledError, InvalidArgumentError
+from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ir.function_def import import_function
 from sparkflow_runtime.ir.graph_def import import_graph
 from sparkflow_runtime.protos import (
@@ -191,9 +191,7 @@ class _Service:
         def gone() -> None:
             if ended.is_set():
                 return
-            self._worker.finish_step(
-                step_id, CancelledError(message="The master that ran this step is gone")
-            )
+            self._worker.abandon_step(step_id)
             if then is not None:
                 then()
 

@@ -423,6 +423,11 @@ class Worker:
         """Forgets a step; what still runs or waits in it is ended with `error`."""
         self.rendezvous.finish(step_id, error)
 
+    def abandon_step(self, step_id: int) -> None:
+        """Ends a step that its master can no longer end, since the connection to it has ended."""
+        message = "The connection to the master that ran this step has ended"
+        self.finish_step(step_id, CancelledError(message=message))
+
     def take_for_peer(
         self,
         rendezvous: StepRendezvous,
