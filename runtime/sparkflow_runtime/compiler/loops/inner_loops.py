@@ -1,8 +1,8 @@
 """The variables of an inner loop.
 
-They are arrays of the outer loop, each with a second one for its next value. After an iteration of
-the inner loop the two pointers are swapped. So a variable's final value is copied from the target
-of its pointer, for later readers.
+They are arrays of the outer loop, each with a second one for its next value unless that is written
+over the current one. After an iteration of the inner loop the two pointers are swapped. So a
+variable's final value is copied from the target of its pointer, for later readers.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Set
 from typing import Any, Final
 
 from sparkflow_runtime.codegen.cpu.repeat import Step
+from sparkflow_runtime.compiler.loops.overwriting import overwrite
 from sparkflow_runtime.compiler.loops.pointers import NotNativeError, Pointers
 from sparkflow_runtime.ir.function import Function
 from sparkflow_runtime.ir.node import Endpoint
@@ -75,7 +76,8 @@ class InnerVariables:
         Args:
             results: The next values of the variables.
             taken: Pointers that must not be swapped, in addition to those of variables.
-            turn: The steps of the iteration; copies of foreign arrays are appended.
+            turn: The steps of the iteration; copies of foreign arrays are appended, and kernels
+                that write next values over the current ones may move back.
 
         Raises:
             NotNativeError: A variable changes its shape.
@@ -92,4 +94,6 @@ class InnerVariables:
                 result = copy
             taken.add(result)
             found.append((variable, result))
-        return tuple(found)
+        turn[:], in_place = overwrite(turn, found, pointers.may_replace)
+        pointers.overwriting.update(in_place)
+        return tuple(pair for pair in found if pair[0] not in in_place)

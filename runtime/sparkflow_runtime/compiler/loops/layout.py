@@ -149,6 +149,7 @@ class Layout:
         settled = {*plan.constants, *plan.borrowed}
         settled |= {each.target for each in plan.packings}
         settled |= {number for each in plan.kept for number in (each.left, each.right)}
+        settled.update(plan.overwriting.values())
         for position, (number, result) in enumerate(zip(plan.arguments, plan.results, strict=True)):
             if number is None:
                 continue
@@ -162,7 +163,7 @@ class Layout:
                 settled.add(result)
                 is_read = position not in plan.ends.unread
                 if number in plan.overwriting:
-                    self._add_overwritten(position, number, result, is_read)
+                    self._add_overwritten(position, number, is_read)
                     continue
                 self._add_variable(position, number, self._new_pointers(1) if is_read else None)
                 if number in recorded or result in recorded:
@@ -178,6 +179,9 @@ class Layout:
                     self._stack(found, (place, 0))
                 else:
                     self._memory(place, found)
+        for number, result in plan.overwriting.items():
+            if number in self._fixed:
+                self._fixed[result] = self._fixed[number]
 
     def _add_steady(self, position: int, number: int) -> None:
         """Adds a variable that never changes."""
@@ -187,12 +191,11 @@ class Layout:
         given = number if start is None else None
         self.variables.append(Variable(position, number, self.cell(number), given, changes=False))
 
-    def _add_overwritten(self, position: int, number: int, result: int, is_read: bool) -> None:
+    def _add_overwritten(self, position: int, number: int, is_read: bool) -> None:
         """Adds a variable that changes in place: in the run's result, if there is one."""
         self._add_variable(position, number, number if is_read else None)
         if not is_read:
             self._memory(number, self.cell(number))
-            self._fixed[result] = self._fixed[number]
 
     def _add_variable(self, position: int, number: int, result: int | None) -> None:
         """Adds a variable that changes; it is copied before the first iteration and at the end."""

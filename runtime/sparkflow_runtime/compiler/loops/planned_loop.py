@@ -54,8 +54,7 @@ class PlannedLoop:
         kept: Products whose factors are kept.
         has_loops: Whether iterations contain inner loops of any length.
         ends: What is known of the variables outside the loop.
-        overwriting: Numbers of the pointers to next values that are written over the current ones,
-            by the pointer of the variable.
+        overwriting: See `Pointers`.
     """
 
     steps: LoopSteps

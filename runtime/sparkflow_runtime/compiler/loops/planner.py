@@ -107,7 +107,6 @@ class _Planner:
         self.streams: list[Stream] = []
         self.kept: list[KeptProduct] = []
         self.windows: dict[int, int] = {}
-        self.may_replace: dict[int, frozenset[int]] = {}
         self.turn_s = 0.0
         self.has_loops = False
 
@@ -165,7 +164,8 @@ class _Planner:
         pairs = [
             each for each in zip(self.arguments, results, strict=True) if fixed.isdisjoint(each)
         ]
-        steps, overwriting = overwrite(steps, pairs, self.may_replace)
+        steps, found_in_place = overwrite(steps, pairs, pointers.may_replace)
+        pointers.overwriting.update(found_in_place)
         return LoopPlan(
             LoopSteps(asking, steps, flag),
             cells,
@@ -183,7 +183,7 @@ class _Planner:
             self.kept,
             has_loops=self.has_loops,
             ends=known_ends,
-            overwriting=overwriting,
+            overwriting=pointers.overwriting,
         )
 
     def keep(self, number: int, steps: list[TurnStep]) -> int:
@@ -564,7 +564,7 @@ class _FunctionSteps:
             named += [(endpoint, number) for endpoint in output.endpoints]
         failures = [self._pointers.of(_FAILURE) for _ in fused.checks]
         arrays += failures
-        self._planner.may_replace.update(overwritable(fused, arrays))
+        self._pointers.may_replace.update(overwritable(fused, arrays))
         if len(arrays) > MOST_ARRAYS:
             raise NotNativeError("a kernel has too many arrays")
         steps: list[Step] = []

@@ -46,12 +46,17 @@ class Pointers:
         cells: The target of each; None if it is not an array of the loop.
         constants: Arrays by the numbers of their pointers.
         borrowed: Those that steps set to memory outside the iteration.
+        may_replace: Per output of a kernel, the inputs that it may be written over.
+        overwriting: Those to next values that are written over the current ones, by the pointer of
+            the variable.
     """
 
     def __init__(self) -> None:
         self.cells: list[Cell | None] = []
         self.constants: dict[int, np.ndarray[Any, Any]] = {}
         self.borrowed: set[int] = set()
+        self.may_replace: dict[int, frozenset[int]] = {}
+        self.overwriting: dict[int, int] = {}
 
     def new(self, known: Known) -> int:
         """Adds a pointer to a tensor.
