@@ -125,7 +125,7 @@ class _ConsumersStep(_FunctionStep):
 
 
 class _Prefetched(ElementIterator):
-    """A buffer that a thread fills. `_changed` guards `_ready`, `_ended` and `_closed`."""
+    """A buffer that a thread fills. `_changed` guards `_ready`, `_ended`, `_closed`, `_thread`."""
 
     def __init__(self, source: ElementIterator, size: int) -> None:
         self._source, self._size = source, size
@@ -137,16 +137,21 @@ class _Prefetched(ElementIterator):
         self._step = BackgroundStep()
 
     def next(self, step: Any) -> Element | None:
-        if self._thread is None:
-            if self._closed:
-                return None
-            thread = threading.Thread(target=self._fill, name="sparkflow-prefetch", daemon=True)
-            thread.start()
-            self._thread = thread
+        if self._thread is None and not self._start():
+            return None
         found: Any = wait_for(self._changed, self._take, step)
         if isinstance(found, Exception):
             raise found
         return found or None
+
+    def _start(self) -> bool:
+        """Starts the thread, which `close` then waits for; returns False if it was closed."""
+        with self._changed:
+            if self._thread is None and not self._closed:
+                thread = threading.Thread(target=self._fill, name="sparkflow-prefetch", daemon=True)
+                thread.start()
+                self._thread = thread
+            return self._thread is not None
 
     def _take(self) -> Element | Exception | None:
         if self._ready:
@@ -180,8 +185,8 @@ class _Prefetched(ElementIterator):
             self._closed = True
             self._ready.clear()
             self._changed.notify_all()
+            thread = self._thread
         self._step.cancel()
-        thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join(_JOIN_S)
         self._source.close()
@@ -204,7 +209,7 @@ class _MappedInParallel(ElementIterator):
     """Keeps the given number of calls in progress; returns the results in order.
 
     Calls that take less time than giving them to another thread are made by the consumer's thread,
-    after `_ENOUGH` short ones.
+    after `_ENOUGH` short ones. `_done` guards `_closed` and `_pool`.
     """
 
     def __init__(self, source: ElementIterator, call: Call, parallel: int) -> None:
@@ -271,11 +276,13 @@ class _MappedInParallel(ElementIterator):
             if element is None:
                 self._ended = True
                 return
-            if self._pool is None:
-                self._pool = ThreadPoolExecutor(
-                    min(self._parallel, MOST_THREADS), "sparkflow-parallel-map"
-                )
-            future = self._pool.submit(self._run, element)
+            with self._done:
+                self._require_open()
+                if self._pool is None:
+                    self._pool = ThreadPoolExecutor(
+                        min(self._parallel, MOST_THREADS), "sparkflow-parallel-map"
+                    )
+                future = self._pool.submit(self._run, element)
             future.add_done_callback(self._notify)
             self._pending.append(future)
 
@@ -288,10 +295,12 @@ class _MappedInParallel(ElementIterator):
             self._done.notify_all()
 
     def close(self) -> None:
-        self._closed = True
+        with self._done:
+            self._closed = True
+            pool = self._pool
         self._step.cancel()
-        if self._pool is not None:
-            self._pool.shutdown(wait=True, cancel_futures=True)
+        if pool is not None:
+            pool.shutdown(wait=True, cancel_futures=True)
         self._source.close()
 
 

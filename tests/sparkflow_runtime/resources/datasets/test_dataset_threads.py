@@ -1,5 +1,6 @@
 """Threads of datasets: what they compute in advance, when they end, and who makes short calls."""
 
+import contextlib
 import threading
 import time
 
@@ -40,6 +41,37 @@ def test_prefetching_stops_at_its_bound_and_its_thread_ends_when_it_is_closed():
     assert len(sparkflow_threads()) == 1
     iterator.close()
     iterator.close()
+    assert sparkflow_threads() == []
+
+
+def test_closing_waits_for_a_thread_that_has_just_started(monkeypatch):
+    class Started(threading.Thread):
+        def start(self):
+            super().start()
+            if self.name == "sparkflow-prefetch":
+                closing.start()
+                closing.join(0.2)
+
+    iterator = dataset_threads.prefetched(
+        dataset_functions.mapped(numbers(3), add_one), 1
+    ).iterate()
+    closing = threading.Thread(target=iterator.close)
+    monkeypatch.setattr(threading, "Thread", Started)
+    with contextlib.suppress(CancelledError):
+        iterator.next(FakeStep())
+    closing.join(DEADLINE_S)
+    assert sparkflow_threads() == []
+
+
+def test_a_parallel_map_that_is_closed_while_its_source_computes_starts_no_thread():
+    def close(step, element):
+        iterator.close()
+        return element
+
+    source = dataset_functions.mapped(numbers(3), close)
+    iterator = dataset_threads.mapped_in_parallel(source, add_one, 2).iterate()
+    with pytest.raises(CancelledError, match="The iterator was closed"):
+        iterator.next(FakeStep())
     assert sparkflow_threads() == []
 
 
