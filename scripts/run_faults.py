@@ -3,7 +3,7 @@
     python scripts/run_faults.py [--short] [--rows F1,F6] [--report build/faults.md]
 
 The rows and their tests are in tests/faults/rows.toml. `--short` leaves out the tests that take
-minutes, and runs the others four at a time, as CI does before the rest of the tests. The exit
+minutes, and runs the others three at a time, as CI does before the rest of the tests. The exit
 status is 1 if a test of a row failed.
 """
 
@@ -26,7 +26,7 @@ from typing import Any
 import tomllib
 
 ROOT = Path(__file__).resolve().parents[1]
-SHORT_OPTIONS = ("-n", "4", "--dist", "loadfile")  # most of them wait
+SHORT_OPTIONS = ("-n", "3", "--dist", "loadfile")  # most of them wait
 
 
 @dataclass
