@@ -163,12 +163,26 @@ def open_parquet(source: Any) -> Any:
 
 
 def group_table(
-    file: Any, path: str, group: int, names: Collection[str], layouts: FileLayouts
+    file: Any,
+    path: str,
+    group: int,
+    names: Collection[str],
+    layouts: FileLayouts,
+    by_column: bool = False,
 ) -> pa.Table:
-    """Returns columns of a row group in the table's schema, without deleted rows."""
+    """Returns columns of a row group in the table's schema, without deleted rows.
+
+    Args:
+        file: The opened file.
+        path: Its path.
+        group: The index of the row group.
+        names: The columns.
+        layouts: The layouts of all files.
+        by_column: Whether columns are decoded at the same time, in threads of pyarrow.
+    """
     layout = layouts.of(path)
     stored = layout.columns(names)
-    read = file.read_row_group(group, stored, use_threads=False)
+    read = file.read_row_group(group, stored, use_threads=by_column)
     if layout.is_plain:
         return read
     rows = file.metadata.row_group(group).num_rows
@@ -176,7 +190,13 @@ def group_table(
 
 
 def group_tables(
-    file: Any, path: str, group: int, names: Collection[str], layouts: FileLayouts, rows: int
+    file: Any,
+    path: str,
+    group: int,
+    names: Collection[str],
+    layouts: FileLayouts,
+    rows: int,
+    by_column: bool = False,
 ) -> Iterator[pa.Table]:
     """Yields the result of `group_table` in pieces of at most `rows` rows of the file."""
     layout = layouts.of(path)
@@ -185,7 +205,8 @@ def group_tables(
         yield group_table(file, path, group, names, layouts)
         return
     first = _first_row(file, group)
-    for batch in file.iter_batches(rows, row_groups=[group], columns=stored, use_threads=False):
+    pieces = {"row_groups": [group], "columns": stored, "use_threads": by_column}
+    for batch in file.iter_batches(rows, **pieces):
         if layout.is_plain:
             yield pa.Table.from_batches([batch])
         else:

@@ -8,7 +8,7 @@ two shares is read by both workers.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Final
@@ -166,11 +166,13 @@ def read_share(share: ParquetShare) -> Iterator[pa.RecordBatch]:
     """
     system, _ = open_location(share.uri)
     threads = max(1, min(pa.cpu_count(), 4))
-    waiting: deque[Future[list[pa.RecordBatch]]] = deque()
+    # Either row groups are decoded at the same time, or the columns of one.
+    by_column = len(share.pieces) < threads
+    waiting: deque[Future[Iterable[pa.RecordBatch]]] = deque()
     with ThreadPoolExecutor(threads, "parquet") as pool:
         try:
-            for piece in _small(share.pieces):
-                waiting.append(pool.submit(_read, system, share, piece))
+            for piece in share.pieces:
+                waiting.append(pool.submit(_read, system, share, piece, by_column))
                 if len(waiting) > threads:
                     yield from waiting.popleft().result()
             while waiting:
@@ -230,44 +232,37 @@ def _splits(share: ParquetShare) -> bool:
     return bool(share.indicator) or share.fraction > 0
 
 
-def _small(pieces: Sequence[Piece]) -> Iterator[Piece]:
-    """Cuts large pieces so that they are never in memory as a whole."""
-    for piece in pieces:
-        parts = -(-piece.size_bytes // _MAX_GROUP_BYTES) or 1
-        step = -(-piece.count // parts)
-        for first in range(0, piece.count, step):
-            count = min(step, piece.count - first)
-            yield replace(
-                piece,
-                first=piece.first + first,
-                number=piece.number + first,
-                count=count,
-                size_bytes=piece.size_bytes * count // piece.count,
-            )
-
-
-def _read(system: Any, share: ParquetShare, piece: Piece) -> list[pa.RecordBatch]:
+def _read(
+    system: Any, share: ParquetShare, piece: Piece, by_column: bool
+) -> Iterable[pa.RecordBatch]:
+    """Returns the rows of a piece; those of a large row group are read while they are taken."""
     # Pieces are large, so opening the file for each costs little; readers are not thread-safe.
     with _opened(system, share, piece.file) as source:
         file = open_parquet(source)
-        group = piece.file, piece.group, share.names, share.layouts
         rows = file.metadata.row_group(piece.group).num_rows
-        if piece.count == rows or piece.size_bytes * rows // piece.count <= _MAX_GROUP_BYTES:
-            table = group_table(file, *group)
-            return [_convert(share, piece, table.slice(piece.first, piece.count))]
-        made = []
+        if piece.size_bytes * rows // piece.count > _MAX_GROUP_BYTES:
+            return _read_parts(system, share, piece)
+        group = piece.file, piece.group, share.names, share.layouts
+        table = group_table(file, *group, by_column)
+        return [_convert(share, piece, table.slice(piece.first, piece.count))]
+
+
+def _read_parts(system: Any, share: ParquetShare, piece: Piece) -> Iterator[pa.RecordBatch]:
+    """Yields the rows of a piece in parts, in one pass: a row group is decoded from its start."""
+    most = max(1, piece.count * _MAX_GROUP_BYTES // piece.size_bytes)
+    with _opened(system, share, piece.file) as source:
+        group = piece.file, piece.group, share.names, share.layouts
         seen = 0
-        for table in group_tables(file, *group, max(1, piece.count)):
+        for table in group_tables(open_parquet(source), *group, most, by_column=True):
             end = seen + table.num_rows
             first, last = max(piece.first, seen), min(piece.first + piece.count, end)
             if first < last:
                 number = piece.number + first - piece.first
                 part = replace(piece, first=first, count=last - first, number=number)
-                made.append(_convert(share, part, table.slice(first - seen, last - first)))
+                yield _convert(share, part, table.slice(first - seen, last - first))
             seen = end
             if seen >= piece.first + piece.count:
-                break
-        return made
+                return
 
 
 def _opened(system: Any, share: ParquetShare, path: str) -> Any:

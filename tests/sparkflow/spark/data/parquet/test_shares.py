@@ -16,6 +16,7 @@ import pytest
 from sparkflow.spark.data.feed import worker_feed as worker_feed_module
 from sparkflow.spark.data.feed.worker_feed import WorkerFeed
 from sparkflow.spark.data.feed_plan import PERMUTED, FeedPlan
+from sparkflow.spark.data.parquet import shares
 from sparkflow.spark.data.parquet.footers import ParquetFiles, read_footers
 from sparkflow.spark.data.parquet.shares import (
     ParquetShare,
@@ -79,6 +80,52 @@ def _labels(share: ParquetShare) -> list[int]:
         np.testing.assert_array_equal(batch.column(ROW_NUMBER).to_numpy(), labels)
         found += labels.tolist()
     return found
+
+
+def test_a_large_row_group_is_decoded_once_and_never_whole_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "data").mkdir()
+    numbers = np.arange(1000)
+    columns = {"x": numbers.astype(np.float64), "y": numbers * 10, "label": numbers}
+    pq.write_table(pa.table(columns), tmp_path / "data" / "one.parquet")
+    files = read_footers(str(tmp_path / "data"))
+    decoded = []
+    tables = shares.group_tables
+
+    def counted(*args: Any, **options: Any) -> Any:
+        for table in tables(*args, **options):
+            decoded.append(table.num_rows)
+            yield table
+
+    monkeypatch.setattr(shares, "group_tables", counted)
+    monkeypatch.setattr(shares, "_MAX_GROUP_BYTES", files.groups[0].size_bytes // 10)
+    assert _labels(_share(files)) == list(range(1000))
+    assert sum(decoded) == 1000
+    assert max(decoded) <= 100
+    decoded.clear()
+    assert sorted(_labels(_share(files, 0, 2)) + _labels(_share(files, 1, 2))) == [*range(1000)]
+    assert sum(decoded) <= 1600  # the second worker decodes the first one's rows, too
+
+
+@pytest.mark.parametrize(("groups", "by_column"), [(1, True), (10, False)])
+def test_either_groups_or_columns_are_decoded_at_the_same_time(
+    groups: int, by_column: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = _write(tmp_path / "data", rows=40, files=1)
+    share = _share(files)
+    share = replace(share, pieces=share.pieces[:groups])
+    ways = []
+    table = shares.group_table
+
+    def noted(*args: Any) -> Any:
+        ways.append(args[-1])
+        return table(*args)
+
+    monkeypatch.setattr(shares, "group_table", noted)
+    monkeypatch.setattr(pa, "cpu_count", lambda: 2)
+    assert len(_labels(share)) == groups * 4
+    assert ways == [by_column] * groups
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 5, 23, 30])
