@@ -45,25 +45,30 @@ def copying(kernel: Callable[..., Any], inputs: int) -> Callable[..., None]:
 
 
 def remembering(read: Callable[..., _R]) -> Callable[..., _R]:
-    """Caches the result of `read(shape, *numbers)` for constants.
+    """Caches the result of `read(shape, *numbers)` of one to three constants.
 
     Constants are recognised by identity and by being read-only, like arrays of `Const`. It is for
     indices, axes and sizes, which can take longer to read than to use.
     """
-    last: tuple[tuple[int, ...], tuple[Array, ...], _R] | None = None
+    last: tuple[tuple[int, ...], Array, Array | None, Array | None, _R] | None = None
 
-    def remembered(shape: tuple[int, ...], *numbers: Array) -> _R:
+    def remembered(
+        shape: tuple[int, ...], one: Array, two: Array | None = None, three: Array | None = None
+    ) -> _R:
         nonlocal last
         known = last
         if (
             known is not None
+            and known[1] is one
+            and known[2] is two
+            and known[3] is three
             and known[0] == shape
-            and all(one is other for one, other in zip(known[1], numbers, strict=True))
         ):
-            return known[2]
+            return known[4]
+        numbers = [each for each in (one, two, three) if each is not None]
         result = read(shape, *numbers)
         if all(isinstance(each, np.ndarray) and not each.flags.writeable for each in numbers):
-            last = shape, numbers, result
+            last = shape, one, two, three, result
         return result
 
     return remembered

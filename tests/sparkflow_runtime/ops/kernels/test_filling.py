@@ -207,3 +207,16 @@ def test_only_constants_are_remembered():
     assert calls == [(2,)]
     remembered((3,), constant)
     assert calls == [(2,), (3,)]
+
+
+def test_numbers_are_told_apart_by_their_place():
+    read = []
+    constants = [np.array([number]) for number in range(4)]
+    for each in constants:
+        each.flags.writeable = False
+    remembered = remembering(lambda shape, *numbers: read.append(numbers) or len(read))
+    one, two, three, four = constants
+    for numbers in ((one,), (one, two), (one, two, three), (one, two, four), (one, four, three)):
+        assert remembered((2,), *numbers) == remembered((2,), *numbers) == len(read)
+        assert read[-1] == numbers
+    assert len(read) == 5
