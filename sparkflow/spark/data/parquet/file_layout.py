@@ -205,8 +205,8 @@ def group_tables(
         yield group_table(file, path, group, names, layouts)
         return
     first = _first_row(file, group)
-    pieces = {"row_groups": [group], "columns": stored, "use_threads": by_column}
-    for batch in file.iter_batches(rows, **pieces):
+    batches = file.iter_batches(rows, row_groups=[group], columns=stored, use_threads=by_column)
+    for batch in batches:
         if layout.is_plain:
             yield pa.Table.from_batches([batch])
         else:

@@ -189,21 +189,11 @@ def read_tables(share: ParquetShare, names: Sequence[str]) -> Iterator[pa.Table]
     """
     system, _ = open_location(share.uri)
     for piece in share.pieces:
-        with _opened(system, share, piece.file) as source:
-            group = piece.file, piece.group, names, share.layouts
-            seen = 0
-            for table in group_tables(open_parquet(source), *group, _ROWS_AT_ONCE):
-                end = seen + table.num_rows
-                first, last = max(piece.first, seen), min(piece.first + piece.count, end)
-                if first < last:
-                    table = table.slice(first - seen, last - first)
-                    if share.fraction:
-                        number = piece.number + first - piece.first
-                        part = replace(piece, number=number, count=last - first)
-                        drawn = drawn_for_validation(share.seed, part, share.fraction)
-                        table = table.append_column(DRAWN, pa.array(drawn))
-                    yield table
-                seen = end
+        for part, table in _parts(system, share, piece, names, _ROWS_AT_ONCE):
+            if share.fraction:
+                drawn = drawn_for_validation(share.seed, part, share.fraction)
+                table = table.append_column(DRAWN, pa.array(drawn))
+            yield table
 
 
 def count_share(share: ParquetShare) -> tuple[int, int]:
@@ -241,27 +231,35 @@ def _read(
         file = open_parquet(source)
         rows = file.metadata.row_group(piece.group).num_rows
         if piece.size_bytes * rows // piece.count > _MAX_GROUP_BYTES:
-            return _read_parts(system, share, piece)
+            most = max(1, piece.count * _MAX_GROUP_BYTES // piece.size_bytes)
+            parts = _parts(system, share, piece, share.names, most, by_column=True)
+            return (_convert(share, *part) for part in parts)
         group = piece.file, piece.group, share.names, share.layouts
         table = group_table(file, *group, by_column)
         return [_convert(share, piece, table.slice(piece.first, piece.count))]
 
 
-def _read_parts(system: Any, share: ParquetShare, piece: Piece) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of a piece in parts, in one pass: a row group is decoded from its start."""
-    most = max(1, piece.count * _MAX_GROUP_BYTES // piece.size_bytes)
+def _parts(
+    system: Any,
+    share: ParquetShare,
+    piece: Piece,
+    names: Sequence[str],
+    rows: int,
+    by_column: bool = False,
+) -> Iterator[tuple[Piece, pa.Table]]:
+    """Yields a piece in parts of at most `rows` rows, in one pass over its row group."""
+    seen, end_of_piece = 0, piece.first + piece.count
     with _opened(system, share, piece.file) as source:
-        group = piece.file, piece.group, share.names, share.layouts
-        seen = 0
-        for table in group_tables(open_parquet(source), *group, most, by_column=True):
+        group = piece.file, piece.group, names, share.layouts
+        for table in group_tables(open_parquet(source), *group, rows, by_column):
             end = seen + table.num_rows
-            first, last = max(piece.first, seen), min(piece.first + piece.count, end)
+            first, last = max(piece.first, seen), min(end_of_piece, end)
             if first < last:
                 number = piece.number + first - piece.first
                 part = replace(piece, first=first, count=last - first, number=number)
-                yield _convert(share, part, table.slice(first - seen, last - first))
+                yield part, table.slice(first - seen, last - first)
             seen = end
-            if seen >= piece.first + piece.count:
+            if seen >= end_of_piece:
                 return
 
 
