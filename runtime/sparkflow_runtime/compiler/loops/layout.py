@@ -353,7 +353,7 @@ class Layout:
         for each in self.variables:
             if each.result is not None:
                 following = plan.overwriting.get(each.number, each.result)
-                given.append(Given([(n, 0) for n in {each.result: 0, following: 0}]))
+                given.append(Given([(n, 0) for n in {each.result, following}]))
         given += [Given([(each.stack, 0), (each.target, 0)]) for each in steady]
         given += [Given([(n, 0)]) for each in self.lists for n in (each.memory, each.elements)]
         stay = {each.number for each in self.variables if not each.changes}

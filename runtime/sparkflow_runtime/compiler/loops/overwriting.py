@@ -56,11 +56,11 @@ def overwrite(
         to the variable.
     """
     ordered = list(steps)
+    used = [{*numbers(step)} for step in ordered]
     found: dict[int, int] = {}
     for number, result in variables:
         if number is None or result is None or number not in may_replace.get(result, ()):
             continue
-        used = [{*numbers(step)} for step in ordered]
         place = next(place for place, each in enumerate(used) if result in each)
         step = ordered[place]
         if not isinstance(step, Call):  # its order with other uses in the step is unknown
@@ -71,7 +71,8 @@ def overwrite(
         barred = {each for each in step.arrays if each in may_replace}
         barred.update(after for before, after in found.items() if before in step.arrays)
         if all(barred.isdisjoint(each) for each in used[place + 1 : end]):
-            ordered[place:end] = [*ordered[place + 1 : end], step]
+            ordered.insert(end - 1, ordered.pop(place))
+            used.insert(end - 1, used.pop(place))
             found[number] = result
     return ordered, found
 

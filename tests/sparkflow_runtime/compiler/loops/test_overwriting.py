@@ -96,10 +96,8 @@ def inner(turn: Any, start: Any) -> Any:
         (lambda a, b: (a * 0.5 + b, b * 0.9), 2),
         (lambda a, b: (a - tf.reduce_sum(a * b), b * 0.9), 2),
         (lambda a, b: (tf.reverse(a, [0]) + b, b + 1.0), 1),
-        (
-            lambda a, b: (tf.where(b > 0.5, a * 2.0, a - b), tf.tanh(a) + b),
-            1,
-        ),  # both kernels read both
+        # Both kernels read both.
+        (lambda a, b: (tf.where(b > 0.5, a * 2.0, a - b), tf.tanh(a) + b), 1),
         (lambda a, b: (tf.cond(a[0] > 1.0, lambda: a * 0.5, lambda: a + b), b), 0),
         (lambda a, b: (inner(lambda c: c * 0.5 + b, a), b), 2),  # the inner count, too
         (lambda a, b: (inner(lambda c: tf.reverse(c, [0]) * b, a), b * 0.5), 2),
