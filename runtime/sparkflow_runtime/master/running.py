@@ -8,6 +8,7 @@ cancellation, the closing of the session and an expired deadline.
 from __future__ import annotations
 
 import itertools
+import os
 import random
 import threading
 import time
@@ -29,11 +30,34 @@ if TYPE_CHECKING:
     from sparkflow_runtime.transport.waking import Waker
     from sparkflow_runtime.worker.step import Shortcuts
 
-_step_numbers = itertools.count(random.SystemRandom().getrandbits(40) << 20)
-"""Step ids start at random, so that the steps of two masters of a cluster share no rendezvous."""
-
 _SETTLE_TIMEOUT_S: Final = 10.0
 """How long a failed step waits for its other partitions to report how they ended."""
+
+
+class StepIds:
+    """Numbers steps from a random start on, so that those of two masters share no rendezvous.
+
+    A forked process gets a different start.
+
+    Args:
+        first: The bits that all of them have.
+
+    Attributes:
+        unused: The step ids, for `next`.
+    """
+
+    def __init__(self, first: int = 0) -> None:
+        self._first = first
+        self.draw()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self.draw)
+
+    def draw(self) -> None:
+        """Draws a new start."""
+        self.unused = itertools.count(self._first | random.SystemRandom().getrandbits(40) << 20)
+
+
+_step_ids: Final = StepIds()
 
 
 class FinishesSteps(Protocol):
@@ -88,7 +112,7 @@ class RunningStep:
     )
 
     def __init__(self, steps: RunningSteps[Any], timeout_s: float | None) -> None:
-        self.id = next(_step_numbers)
+        self.id = next(_step_ids.unused)
         self.timeout_s = timeout_s
         self.reason: OpError | None = None
         self.failures: list[BaseException] = []

@@ -1,3 +1,5 @@
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -265,3 +267,21 @@ def test_steps_have_numbers_of_their_own(steps: RunningSteps[Link]) -> None:
     for thread in group:
         thread.join(WAIT_S)
     assert len(found) == 2000
+
+
+_FORKS = """
+import os
+from sparkflow_runtime.master import running
+from sparkflow_runtime.master.repeated_runs import client_side
+pid = os.fork()
+starts = [next(ids.unused) >> 20 for ids in (running._step_ids, client_side._step_ids)]
+os.write(1, f"{starts[0]} {starts[1]}\\n".encode())
+if pid:
+    os.waitpid(pid, 0)
+"""
+
+
+def test_a_forked_process_has_other_step_ids() -> None:
+    found = subprocess.run([sys.executable, "-c", _FORKS], stdout=subprocess.PIPE, check=True)
+    starts = found.stdout.split()
+    assert len(set(starts)) == len(starts) == 4

@@ -9,9 +9,7 @@ there is no channel to the master.
 from __future__ import annotations
 
 import functools
-import itertools
 import logging
-import random
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +22,7 @@ from sparkflow_runtime.device.names import DeviceSpec
 from sparkflow_runtime.errors import CancelledError, OpError, UnauthenticatedError
 from sparkflow_runtime.master.remote_link import own
 from sparkflow_runtime.master.repeated_runs.server_side import pack_call
+from sparkflow_runtime.master.running import StepIds
 from sparkflow_runtime.protos import worker_pb2
 from sparkflow_runtime.security import Credentials, UserToken, shown_at
 from sparkflow_runtime.transport import rpc
@@ -50,7 +49,7 @@ Key = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
 """The names of fetches, feeds and targets."""
 
 _log = logging.getLogger(__name__)
-_step_numbers = itertools.count(CLIENTS_STEP | random.SystemRandom().getrandbits(40) << 20)
+_step_ids: Final = StepIds(CLIENTS_STEP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +118,7 @@ class RepeatedRuns:
             return None
         if not number:
             number = self._prepare(key)
-        step_id = next(_step_numbers)
+        step_id = next(_step_ids.unused)
         call = asker.call(step_id, pack_call(self._session, number), args)
         try:
             values = asker.result(call, Waker.of_this_thread(_go_on))
