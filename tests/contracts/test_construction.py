@@ -2,6 +2,7 @@
 
 import ast
 import errno
+import functools
 import os
 import tempfile
 import warnings
@@ -15,6 +16,7 @@ import pytest
 
 import sparkflow as tf
 from sparkflow.spark.cluster.process.child_process import ChildProcess
+from sparkflow.spark.cluster.process.piped_process import executed
 from sparkflow.spark.cluster.registration import RegistrationServer
 from sparkflow.spark.cluster_layout import ClusterLayout, TaskName
 from sparkflow.spark.data.spool.partition_files import JobFolders
@@ -63,7 +65,8 @@ def folders_of_rows() -> Any:
 
 
 def a_child() -> Any:
-    return ChildProcess(WORKER, {}, os.environ, silent, silent, module="keyword").end
+    start = functools.partial(executed, "keyword")
+    return ChildProcess(WORKER, {}, os.environ, silent, silent, start).end
 
 
 def a_function() -> Any:

@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from sparkflow.spark.cluster.task import ROLE
+from sparkflow.spark.cluster.process.process_title import ROLE
 from sparkflow_runtime.testing.suspending import suspend
 from support.fault_session import fault_session
 from support.listening import tree

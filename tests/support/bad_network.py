@@ -20,6 +20,7 @@ from unittest import mock
 
 from sparkflow.spark.cluster import task
 from sparkflow.spark.cluster.process.child_process import ChildProcess
+from sparkflow.spark.cluster.process.piped_process import executed
 from sparkflow.spark.cluster.registration import RegistrationServer
 from sparkflow_runtime.protos import worker_pb2
 from sparkflow_runtime.security import Credentials
@@ -185,6 +186,8 @@ class Registration(RegistrationServer):
 @contextlib.contextmanager
 def distant_tasks() -> Iterator[None]:
     """Makes tasks that are started in the block believe that they are alone on their machines."""
-    started = functools.partial(ChildProcess, module="support.distant_child")
+    started = functools.partial(
+        ChildProcess, start=functools.partial(executed, "support.distant_child")
+    )
     with mock.patch.object(task, "ChildProcess", started):
         yield

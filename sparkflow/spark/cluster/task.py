@@ -18,6 +18,7 @@ import pyarrow as pa
 from sparkflow.spark.cluster.addresses import own_address
 from sparkflow.spark.cluster.process.child_process import ChildProcess, Silence
 from sparkflow.spark.cluster.process.process_supervisor import ProcessSupervisor
+from sparkflow.spark.cluster.process.process_title import ROLE
 from sparkflow.spark.cluster.scheduling.gpus import gpu_environment
 from sparkflow.spark.cluster.task_logs import LineSender
 from sparkflow.spark.cluster.worker_callbacks import WorkerCallback, event_listener
@@ -32,9 +33,6 @@ from sparkflow_runtime.security import Credentials
 
 RESULT_SCHEMA = "task string, rows bigint"
 """The schema of the job's result rows, in Spark's DDL."""
-
-ROLE = "SPARKFLOW_TASK"
-"""The environment variable that shows a process's task in `/proc` and `ps e`: `worker 1`."""
 
 
 @dataclass(frozen=True, slots=True)

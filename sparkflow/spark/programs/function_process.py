@@ -8,7 +8,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import IO, Any, Final
 
-from sparkflow.spark.cluster.process.piped_process import PipedProcess, describe_exit
+from sparkflow.spark.cluster.process.piped_process import PipedProcess, describe_exit, executed
 from sparkflow.spark.cluster_layout import TaskName
 from sparkflow.spark.errors import SparkTrainingError
 
@@ -53,7 +53,9 @@ class FunctionProcess:
     ) -> None:
         self._answer = b""
         self._process = PipedProcess(
-            name, "sparkflow.spark.programs.function_child", environment, self._read_answer
+            name,
+            executed("sparkflow.spark.programs.function_child", environment),
+            self._read_answer,
         )
         worker = name.index if name.job == "worker" else None
         with self._process.ended_on_error():

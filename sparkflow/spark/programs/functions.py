@@ -36,11 +36,12 @@ from sparkflow.spark.cluster.barrier_job import (
 )
 from sparkflow.spark.cluster.events import Event, RowsReady, TaskRegistered
 from sparkflow.spark.cluster.failures import not_started
+from sparkflow.spark.cluster.process.process_title import ROLE
 from sparkflow.spark.cluster.registration import RegistrationServer, ShowLines
 from sparkflow.spark.cluster.registration_client import RegistrationClient
 from sparkflow.spark.cluster.scheduling.profiles import NONE, Profiles
 from sparkflow.spark.cluster.scheduling.slots import describe_session_slots, session_gang
-from sparkflow.spark.cluster.task import ROLE, child_environment, wait_for_others
+from sparkflow.spark.cluster.task import child_environment, wait_for_others
 from sparkflow.spark.cluster_layout import ClusterLayout, TaskName
 from sparkflow.spark.control.failure_triage import Action, FailureTriage, Settle
 from sparkflow.spark.data.hosted.dataset_spool import DatasetSpool, TravellingDataset

@@ -8,7 +8,7 @@ import os
 import threading
 from typing import IO, Final
 
-from sparkflow.spark.cluster.process.piped_process import PipedProcess
+from sparkflow.spark.cluster.process.piped_process import PipedProcess, executed
 from sparkflow.spark.cluster_layout import TaskName
 from sparkflow.spark.errors import SparkTrainingError
 from sparkflow_runtime.errors import require_package
@@ -52,8 +52,7 @@ class TensorBoardServer:
         self._answered = threading.Event()
         self._process = PipedProcess(
             TaskName("tensorboard", 0),
-            "sparkflow.spark.programs.tensorboard_child",
-            os.environ,
+            executed("sparkflow.spark.programs.tensorboard_child", os.environ),
             self._read,
         )
         asked = {"folder": folder, "host": host, "port": port}

@@ -10,13 +10,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import IO, Any
 
-from sparkflow.spark.cluster.process.piped_process import PipedProcess, describe_exit
+from sparkflow.spark.cluster.process.forking import forked
+from sparkflow.spark.cluster.process.piped_process import (
+    PipedProcess,
+    Process,
+    describe_exit,
+    executed,
+)
 from sparkflow.spark.cluster_layout import TaskName
 
 _TAIL_LINES = 40
 
 OnLine = Callable[[str], None]
 OnEvent = Callable[[Mapping[str, Any]], None]
+Start = Callable[[Mapping[str, str]], Process]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +41,12 @@ class Silence:
     look_s: float = 1.0
 
 
+def start_child(environment: Mapping[str, str]) -> Process:
+    """Starts the process of a task, forked if possible."""
+    module = "sparkflow.spark.cluster.child"
+    return forked(module, environment) or executed(module, environment)
+
+
 class ChildProcess:
     """The child process of one task. `send` may be called from any thread.
 
@@ -45,7 +58,7 @@ class ChildProcess:
         environment: The environment of the child.
         on_line: Receives its output on stderr and stdout, line by line.
         on_event: Receives its messages.
-        module: The module that it runs.
+        start: Starts it with the environment.
         silence: When a silent child is killed.
     """
 
@@ -56,7 +69,7 @@ class ChildProcess:
         environment: Mapping[str, str],
         on_line: OnLine,
         on_event: OnEvent,
-        module: str = "sparkflow.spark.cluster.child",
+        start: Start = start_child,
         silence: Silence | None = None,
     ) -> None:
         self._name = name
@@ -64,7 +77,7 @@ class ChildProcess:
         self._heard = time.monotonic()
         self._stood_still_s = 0.0
         self._on_event = on_event
-        self._process = PipedProcess(name, module, environment, self._read_events, on_line)
+        self._process = PipedProcess(name, start(environment), self._read_events, on_line)
         with self._process.ended_on_error():
             self.send(config)
 

@@ -10,7 +10,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from typing import IO, Any, Final
+from typing import IO, Any, Final, Protocol
 
 from sparkflow.spark.cluster_layout import TaskName
 
@@ -20,16 +20,38 @@ END_TIMEOUT_S: Final = 5.0
 """The time to end by itself after its input is closed, before it is killed."""
 
 
+class Process(Protocol):
+    """The part of `subprocess.Popen` that is used; None stands for no pipe."""
+
+    pid: int
+    stdin: IO[bytes] | None
+    stdout: IO[bytes] | None
+    stderr: IO[bytes] | None
+
+    def wait(self, timeout: float | None = None) -> int: ...  # noqa: D102
+    def kill(self) -> None: ...  # noqa: D102
+
+
+def executed(module: str, environment: Mapping[str, str]) -> Process:
+    """Starts Python with a module, and with pipes for input, output and errors."""
+    return subprocess.Popen(
+        [sys.executable, "-m", module],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=dict(environment),
+    )
+
+
 class PipedProcess:
-    """Runs a module of ours for a task. `write` may be called from any thread.
+    """Communicates with a process of a task. `write` may be called from any thread.
 
     Its stderr is forwarded to ours, prefixed with the task's name, which Spark keeps in the
     executor's log. Its stdout is a channel to us.
 
     Args:
         name: The task.
-        module: The module that it runs.
-        environment: The environment of the process.
+        process: The process, just started.
         read: Reads its stdout to the end, in a separate thread.
         on_line: Receives each line of its stderr.
     """
@@ -37,27 +59,23 @@ class PipedProcess:
     def __init__(
         self,
         name: TaskName,
-        module: str,
-        environment: Mapping[str, str],
+        process: Process,
         read: Callable[[IO[bytes]], None],
         on_line: Callable[[str], None] | None = None,
     ) -> None:
         self._name = name
         self._on_line = on_line
         self._lines: deque[str] = deque(maxlen=KEPT_LINES)
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", module],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=dict(environment),
-        )
+        self._process = process
         try:
             self._line_reader = _started(self._read_lines)
             self._output_reader = _started(self._read_output, read)
         except BaseException:  # the system may have no more threads
-            with self._process:  # closes the pipes, and waits
-                self._process.kill()
+            process.kill()
+            process.wait()
+            for pipe in (process.stdin, process.stdout, process.stderr):
+                assert pipe is not None
+                pipe.close()
             raise
 
     @property

@@ -9,6 +9,7 @@ arbitrary task.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import queue
 import shutil
@@ -26,6 +27,7 @@ import pyarrow as pa
 from sparkflow.spark.cluster.addresses import own_address
 from sparkflow.spark.cluster.failures import LOST_LEADER
 from sparkflow.spark.cluster.process.child_process import ChildProcess
+from sparkflow.spark.cluster.process.piped_process import executed
 from sparkflow.spark.cluster.task import (
     JobConfig,
     child_environment,
@@ -215,7 +217,7 @@ class _Chief:
             environment,
             lambda line: None,
             self._events.put,
-            module="sparkflow.spark.launch.connect.chief",
+            functools.partial(executed, "sparkflow.spark.launch.connect.chief"),
         )
 
         def watch() -> None:

@@ -6,7 +6,7 @@ import queue
 from pathlib import Path
 from typing import IO, Any
 
-from sparkflow.spark.cluster.process.piped_process import PipedProcess
+from sparkflow.spark.cluster.process.piped_process import PipedProcess, executed
 from sparkflow.spark.launch.connect.connect_task import CHIEF
 
 WAIT_S = 60
@@ -21,7 +21,9 @@ def test_it_is_heard_of_again_and_again_else_it_would_be_killed(tmp_path: Path) 
         for line in stdout:
             heard.put(json.loads(line)["event"])
 
-    process = PipedProcess(CHIEF, "sparkflow.spark.launch.connect.chief", os.environ, read)
+    process = PipedProcess(
+        CHIEF, executed("sparkflow.spark.launch.connect.chief", os.environ), read
+    )
     try:
         process.write(json.dumps({"work": str(work)}).encode() + b"\n")
         assert [heard.get(timeout=WAIT_S) for _ in range(2)] == ["pulse", "pulse"]
