@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -16,13 +17,12 @@ from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, int_attr, list_attr, type_attr
 from sparkflow_runtime.ops.static import bracketed
 from sparkflow_runtime.ops.strings.string_arrays import array_of
-from sparkflow_runtime.ops.strings.string_hash import fingerprint64
+from sparkflow_runtime.ops.strings.string_hash import remembered_fingerprint64
 
 _MASK: Final = (1 << 64) - 1
-_FACTOR: Final = 0xC6A4A7935BD1E995
+_FACTOR: Final = np.uint64(0xC6A4A7935BD1E995)
 _LARGEST: Final = (1 << 63) - 1
 _CROSSED: Final = frozenset({int64, string})
-Features = Callable[[int], Sequence[Any]]
 
 
 @register
@@ -95,82 +95,122 @@ class SparseCross(Op):
         texts = len(sparse_types)
         indices, values = inputs[:N], inputs[N : N + texts]
         shapes, dense_inputs = inputs[N + texts : N + texts + N], inputs[N + texts + N :]
-        columns = [_sparse_feature(*each) for each in zip(indices, values, shapes, strict=True)] + [
-            _dense_feature(each) for each in dense_inputs
-        ]
+        sparse = list(zip(indices, values, shapes, strict=True))
+        for each in sparse:
+            _check_sparse(*each)
+        for each in dense_inputs:
+            _check_dense(each)
         counts = {int(shape[0]) for shape in shapes} | {len(each) for each in dense_inputs}
         if len(counts) > 1:
             raise InvalidArgumentError(
                 message=f"Expected batch size equal in all features, got {sorted(counts)}"
             )
         rows = counts.pop() if counts else 0
+        features = [_of_sparse(index[:, 0], each, rows) for index, each, _ in sparse]
+        features += [_of_dense(each) for each in dense_inputs]
+        where, places = _combinations([each.counts for each in features], rows)
         if hashed_output:
-            combine: Callable[[Sequence[Any]], Any] = _Hashes(num_buckets, hash_key)
+            numbers = [_numbers(each.values)[at] for each, at in zip(features, places, strict=True)]
+            result = _hashes(numbers, len(where), num_buckets, hash_key)
         else:
-            combine = b"_X_".join
-        places: list[tuple[int, int]] = []
-        found: list[Any] = []
-        longest = 0
-        for row in range(rows):
-            features = [
-                [_text(each) if not hashed_output else _number(each) for each in column(row)]
-                for column in columns
-            ]
-            crosses = [combine(each) for each in itertools.product(*features)]
-            longest = max(longest, len(crosses))
-            places += [(row, at) for at in range(len(crosses))]
-            found += crosses
-        result = np.array(found, np.int64) if hashed_output else array_of(found, (len(found),))
-        where = np.array(places, np.int64).reshape(-1, 2)
+            found = [_texts(each.values)[at] for each, at in zip(features, places, strict=True)]
+            result = array_of(map(b"_X_".join, zip(*found, strict=True)), (len(where),))
+        longest = where[:, 1].max(initial=-1) + 1
         return where, result, np.array([rows, longest], np.int64)
 
 
-def _sparse_feature(indices: Array, values: Array, shape: Array) -> Features:
+class _Feature(NamedTuple):
+    """A feature of all rows.
+
+    Attributes:
+        values: The values of each row, one row after the other.
+        counts: How many there are in each row.
+    """
+
+    values: Array
+    counts: Array
+
+
+def _check_sparse(indices: Array, values: Array, shape: Array) -> None:
     if np.ndim(indices) != 2 or len(shape) != 2:
         raise InvalidArgumentError(
             message=f"Input indices should be a matrix of pairs but received shape "
             f"{bracketed(np.shape(indices))}"
         )
-    by_row: dict[int, list[Any]] = {}
-    for row, value in zip(indices[:, 0].tolist(), values.tolist(), strict=True):
-        by_row.setdefault(row, []).append(value)
-    return lambda row: by_row.get(row, [])
+    if len(indices) != len(values):
+        raise InvalidArgumentError(
+            message=f"indices has {len(indices)} rows for {len(values)} values"
+        )
 
 
-def _dense_feature(array: Array) -> Features:
+def _check_dense(array: Array) -> None:
     if np.ndim(array) != 2:
         raise InvalidArgumentError(
             message=f"Dense inputs should be a matrix but received shape "
             f"{bracketed(np.shape(array))}"
         )
-    rows = array.tolist()
-    return lambda row: rows[row]
 
 
-def _text(value: Any) -> bytes:
-    return value if isinstance(value, bytes) else str(value).encode()
+def _of_sparse(row: Array, values: Array, rows: int) -> _Feature:
+    inside = (row >= 0) & (row < rows)
+    if not inside.all():
+        row, values = row[inside], values[inside]
+    if (row[1:] < row[:-1]).any():
+        order = np.argsort(row, kind="stable")
+        row, values = row[order], values[order]
+    return _Feature(values, np.bincount(row, minlength=rows))
 
 
-def _number(value: Any) -> int:
-    return fingerprint64(value) if isinstance(value, bytes) else value & _MASK
+def _of_dense(array: Array) -> _Feature:
+    rows, width = np.shape(array)
+    return _Feature(array.ravel(), np.full(rows, width))
 
 
-class _Hashes:
-    """The bucket of a cross of numbers: their fingerprints, one joined to the next."""
+def _combinations(counts: Sequence[Array], rows: int) -> tuple[Array, list[Array]]:
+    """Combines the values of each row in all ways; those of the last feature vary fastest.
 
-    def __init__(self, buckets: int, key: int) -> None:
-        self._buckets = buckets or _LARGEST
-        self._key = key & _MASK
+    Args:
+        counts: The number of values of each row, for each feature.
+        rows: The number of rows.
 
-    def __call__(self, parts: Sequence[int]) -> int:
-        result = self._key
-        for part in parts:
-            result ^= _FACTOR
-            result ^= _mixed(part * _FACTOR & _MASK) * _FACTOR & _MASK
-            result = result * _FACTOR & _MASK
-            result = _mixed(_mixed(result) * _FACTOR & _MASK)
-        return result % self._buckets
+    Returns:
+        The row of each combination and its number there, `[combinations, 2]`; and for each feature
+        the places of its values in them.
+    """
+    products = functools.reduce(np.multiply, counts, np.ones(rows, np.int64))
+    row = np.repeat(np.arange(rows), products)
+    number = np.arange(len(row)) - (np.cumsum(products) - products)[row]
+    places: list[Array] = []
+    left = number
+    for each in reversed(counts):
+        left, digit = np.divmod(left, each[row])
+        places.append((np.cumsum(each) - each)[row] + digit)
+    return np.stack([row, number], axis=1), places[::-1]
 
 
-def _mixed(value: int) -> int:
-    return value ^ value >> 47
+def _texts(values: Array) -> Array:
+    if values.dtype == np.object_:
+        return values
+    return array_of((str(each).encode() for each in values.tolist()), np.shape(values))
+
+
+def _numbers(values: Array) -> Array:
+    if values.dtype != np.object_:
+        return values.astype(np.int64, copy=False).view(np.uint64)
+    hashed = map(remembered_fingerprint64, values.tolist())
+    return np.fromiter(hashed, np.uint64, len(values))
+
+
+def _hashes(parts: Sequence[Array], size: int, buckets: int, key: int) -> Array:
+    """Returns the buckets of crosses of numbers: their fingerprints, one joined to the next."""
+    result = np.full(size, key & _MASK, np.uint64)
+    for part in parts:
+        result ^= _FACTOR
+        result ^= _mixed(part * _FACTOR) * _FACTOR
+        result *= _FACTOR
+        result = _mixed(_mixed(result) * _FACTOR)
+    return (result % np.uint64(buckets or _LARGEST)).view(np.int64)
+
+
+def _mixed(values: Array) -> Array:
+    return values ^ values >> np.uint64(47)

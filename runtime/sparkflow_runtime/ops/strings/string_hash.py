@@ -188,8 +188,8 @@ def _sip_rounds(state: list[int], count: int) -> None:
     state[:] = a, b, c, d
 
 
-_remembered = lru_cache(maxsize=1 << 16)(fingerprint64)
-"""Vocabularies repeat, and this is Python."""
+remembered_fingerprint64 = lru_cache(maxsize=1 << 16)(fingerprint64)
+"""The same. Vocabularies repeat, and `fingerprint64` is Python."""
 
 _BUCKETS = {"num_buckets": int_attr(minimum=1)}
 
@@ -223,7 +223,7 @@ class StringToHashBucketFast(StringOp):
 
     def compute(self, xp: Any, text: Array, *, num_buckets: int) -> Array:
         """In [0, num_buckets)."""
-        return _buckets(_remembered, text, num_buckets)
+        return _buckets(remembered_fingerprint64, text, num_buckets)
 
 
 @register
