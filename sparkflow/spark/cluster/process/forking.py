@@ -221,7 +221,7 @@ def _started(fixed: Mapping[str, str], folder: str) -> _Server:
         try:
             process = subprocess.Popen(
                 [sys.executable, "-m", MODULE],
-                stdin=theirs,
+                stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 env=reserve(fixed),
             )

@@ -23,11 +23,14 @@ END_TIMEOUT_S: Final = 5.0
 class Process(Protocol):
     """The part of `subprocess.Popen` that is used; None stands for no pipe."""
 
-    pid: int
-    stdin: IO[bytes] | None
-    stdout: IO[bytes] | None
-    stderr: IO[bytes] | None
-
+    @property
+    def pid(self) -> int: ...  # noqa: D102
+    @property
+    def stdin(self) -> IO[bytes] | None: ...  # noqa: D102
+    @property
+    def stdout(self) -> IO[bytes] | None: ...  # noqa: D102
+    @property
+    def stderr(self) -> IO[bytes] | None: ...  # noqa: D102
     def wait(self, timeout: float | None = None) -> int: ...  # noqa: D102
     def kill(self) -> None: ...  # noqa: D102
 
