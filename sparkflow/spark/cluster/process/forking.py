@@ -27,6 +27,10 @@ from sparkflow.spark.cluster.process.process_title import ROLE, reserve
 
 SET_LATER: Final = (ROLE, "CUDA_VISIBLE_DEVICES")
 """Variables in which processes of one server may differ; no library reads them while it loads."""
+START_TIMEOUT_S: Final = 60.0
+"""The time for a server to start and to fork, before it is killed."""
+END_TIMEOUT_S: Final = 5.0
+"""The time for a server to end, before it is killed."""
 
 
 class ForkedProcess:
@@ -79,10 +83,15 @@ class ForkedProcess:
             if not self._has_ended(0):
                 os.kill(self.pid, signal.SIGKILL)
 
-    def _has_ended(self, timeout: float | None) -> bool:
-        poll = select.poll()
-        poll.register(self._status, select.POLLIN)
-        return bool(poll.poll(None if timeout is None else timeout * 1000))
+    def _has_ended(self, timeout_s: float | None) -> bool:
+        return _has_report(self._status, timeout_s)
+
+
+def _has_report(status: IO[bytes], timeout_s: float | None) -> bool:
+    """Returns whether a status pipe has a report, or its end; waits for it."""
+    poll = select.poll()
+    poll.register(status, select.POLLIN)
+    return bool(poll.poll(None if timeout_s is None else timeout_s * 1000))
 
 
 def forked(module: str, environment: Mapping[str, str]) -> ForkedProcess | None:
@@ -155,6 +164,8 @@ class _Server:
                 raise _GoneError from error
             sent.close()
             stdin, stdout, stderr, status = (each for _, each in pipes)
+            if not _has_report(status, START_TIMEOUT_S):
+                self.process.kill()  # it was stopped, or hangs
             report = status.read(STATUS.size)
             if not report:
                 raise _GoneError
@@ -172,7 +183,11 @@ class _Server:
     def close(self) -> None:
         """Ends it, and its processes."""
         self.requests.close()
-        self.process.wait()
+        try:
+            self.process.wait(END_TIMEOUT_S)
+        except subprocess.TimeoutExpired:  # it was stopped
+            self.process.kill()
+            self.process.wait()
 
 
 class _Servers:
@@ -212,7 +227,8 @@ class _Servers:
         """Closes, in a forked copy of this process, what belongs to the original."""
         for each in self._all:
             each.requests.close()
-        self.__init__()  # type: ignore[misc]  # another thread may have held the lock
+        self._all = []
+        self._lock = threading.Lock()  # another thread may have held it
 
 
 def _started(fixed: Mapping[str, str], folder: str) -> _Server:

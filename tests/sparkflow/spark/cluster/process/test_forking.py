@@ -138,6 +138,29 @@ def test_a_killed_server_takes_its_processes_with_it_and_is_replaced(start: Star
     assert answer(start())["parent"] != server
 
 
+def test_a_server_that_stands_still_is_replaced(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = answer(start(hang=True))["parent"]
+    os.kill(server, signal.SIGSTOP)
+    has_report, timeouts = forking._has_report, iter([0.2])  # the first one is short
+    monkeypatch.setattr(
+        forking, "_has_report", lambda status, each: has_report(status, next(timeouts, each))
+    )
+    assert answer(start())["parent"] != server
+    assert is_gone(server)
+
+
+def test_servers_that_stand_still_end_with_their_process(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = answer(start(hang=True))["parent"]
+    os.kill(server, signal.SIGSTOP)
+    monkeypatch.setattr(forking, "END_TIMEOUT_S", 0.1)
+    forking._servers.close()
+    assert is_gone(server)
+
+
 def test_another_environment_has_another_server_and_the_first_one_ends(start: Start) -> None:
     first = start()
     server = answer(first)["parent"]
