@@ -61,8 +61,7 @@ ids = iter([random.SystemRandom().getrandbits(40)])
 def test_no_module_keeps_what_belongs_to_one_process(name: str) -> None:
     found = {}
     for module, path in modules().items():
-        text = path.read_text("utf-8")
-        if module.split(".")[0] == name and _CALLS.search(text):
+        if module.split(".")[0] == name and _CALLS.search(text := path.read_text("utf-8")):
             found[module] = drawn(ast.parse(text))
     assert found, "many draw later"
     early = {module: lines for module, lines in found.items() if lines}

@@ -15,6 +15,7 @@ from sparkflow_runtime.ops.inference import same_as, sizes
 from sparkflow_runtime.ops.op import Array, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, int_attr, list_attr, type_attr
+from sparkflow_runtime.ops.sparse.sparse_layout import check_lengths
 from sparkflow_runtime.ops.static import bracketed
 from sparkflow_runtime.ops.strings.string_arrays import array_of
 from sparkflow_runtime.ops.strings.string_hash import remembered_fingerprint64
@@ -137,10 +138,7 @@ def _check_sparse(indices: Array, values: Array, shape: Array) -> None:
             message=f"Input indices should be a matrix of pairs but received shape "
             f"{bracketed(np.shape(indices))}"
         )
-    if len(indices) != len(values):
-        raise InvalidArgumentError(
-            message=f"indices has {len(indices)} rows for {len(values)} values"
-        )
+    check_lengths(indices, values)
 
 
 def _check_dense(array: Array) -> None:

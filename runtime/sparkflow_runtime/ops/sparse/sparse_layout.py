@@ -79,14 +79,23 @@ def check_parts(indices: Array, values: Array, shape: Array) -> None:
         raise InvalidArgumentError(
             message=f"Input shape should be a vector but received shape {bracketed(shape.shape)}"
         )
-    if len(indices) != len(values):
-        raise InvalidArgumentError(
-            message=f"indices has {len(indices)} rows for {len(values)} values"
-        )
+    check_lengths(indices, values)
     if indices.shape[1] != len(shape):
         raise InvalidArgumentError(
             message=f"indices has {indices.shape[1]} columns for a dense_shape of "
             f"{len(shape)} sizes"
+        )
+
+
+def check_lengths(indices: Array, values: Array) -> None:
+    """Checks that there is a value for each row of indices.
+
+    Raises:
+        InvalidArgumentError: There is not.
+    """
+    if len(indices) != len(values):
+        raise InvalidArgumentError(
+            message=f"indices has {len(indices)} rows for {len(values)} values"
         )
 
 

@@ -24,8 +24,9 @@ from typing import IO, Final
 
 from sparkflow.spark.cluster.process.fork_server import MODULE, STATUS
 from sparkflow.spark.cluster.process.process_title import ROLE, reserve
+from sparkflow.spark.cluster.scheduling import gpus
 
-SET_LATER: Final = (ROLE, "CUDA_VISIBLE_DEVICES")
+SET_LATER: Final = (ROLE, gpus.VARIABLE)
 """Variables in which processes of one server may differ; no library reads them while it loads."""
 START_TIMEOUT_S: Final = 60.0
 """The time for a server to start and to fork, before it is killed."""
@@ -67,7 +68,7 @@ class ForkedProcess:
         try:
             if self._code is None:
                 left = None if deadline is None else max(0.0, deadline - time.monotonic())
-                if not self._has_ended(left):
+                if not _has_report(self._status, left):
                     raise subprocess.TimeoutExpired("fork", timeout or 0.0)
                 report = self._status.read(STATUS.size)
                 # Without a report, the server has been killed, and all its processes with it.
@@ -80,11 +81,8 @@ class ForkedProcess:
     def kill(self) -> None:
         """Ends it at once; does not wait for it."""
         with contextlib.suppress(ValueError, ProcessLookupError):  # ValueError: the pipe is closed
-            if not self._has_ended(0):
+            if not _has_report(self._status, 0):
                 os.kill(self.pid, signal.SIGKILL)
-
-    def _has_ended(self, timeout_s: float | None) -> bool:
-        return _has_report(self._status, timeout_s)
 
 
 def _has_report(status: IO[bytes], timeout_s: float | None) -> bool:
@@ -108,8 +106,10 @@ def forked(module: str, environment: Mapping[str, str]) -> ForkedProcess | None:
         server = _servers.suitable(environment)
         if server is None:
             return None
-        with contextlib.suppress(_GoneError):
+        try:
             return server.fork(module, environment)
+        except _GoneError:
+            server.close()  # it is ending, and would be found again
     return None
 
 

@@ -28,6 +28,7 @@ from sparkflow.spark.cluster.addresses import own_address
 from sparkflow.spark.cluster.failures import LOST_LEADER
 from sparkflow.spark.cluster.process.child_process import ChildProcess
 from sparkflow.spark.cluster.process.piped_process import executed
+from sparkflow.spark.cluster.scheduling import gpus
 from sparkflow.spark.cluster.task import (
     JobConfig,
     child_environment,
@@ -203,7 +204,7 @@ class _Chief:
         for part, content in left.items():
             (self._folder / part).write_bytes(content)
         environment = child_environment(os.environ, 1, 1)
-        environment["CUDA_VISIBLE_DEVICES"] = ""
+        environment[gpus.VARIABLE] = ""
         process = self._process = ChildProcess(
             CHIEF,
             {
