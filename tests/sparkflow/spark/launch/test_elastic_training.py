@@ -180,8 +180,10 @@ def test_a_machine_that_comes_and_is_lost_with_dynamic_allocation(tmp_path: Path
     assert done.returncode == 0
     (line,) = (line for line in done.stdout.splitlines() if line.startswith("{"))
     found = json.loads(line)
-    assert found["resized"] == [[1, 2]]
-    assert found["restarts"] == 1
+    # The machine is lost between two segments. If Spark knows before the next one begins, training
+    # continues with the other worker; if not, the segment fails and begins again.
+    outcome = (found["resized"], found["restarts"])
+    assert outcome in (([[1, 2]], 1), ([[1, 2], [2, 1]], 0))
     assert found["started"].startswith("an ordinary stage")
     # The later fit makes the epochs that the first one had not made.
     assert found["resumed"] is not None
