@@ -6,10 +6,14 @@ which order they run, and what each may read.
 
 from __future__ import annotations
 
+import gc
+import os
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,7 @@ Watch = Callable[[Phase, Mapping[str, Any], bool, float], None]
 def run_phases(
     phases: Sequence[Phase | Repeated], values: dict[str, Any], watch: Watch | None = None
 ) -> bool:
-    """Runs phases in order.
+    """Runs phases in order, without collections of garbage: nearly all that they create stays.
 
     Args:
         phases: The phases.
@@ -76,11 +80,16 @@ def run_phases(
     Returns:
         Whether anything changed.
     """
+    with _collections.paused():
+        return _run(phases, values, watch)
+
+
+def _run(phases: Sequence[Phase | Repeated], values: dict[str, Any], watch: Watch | None) -> bool:
     changed = False
     for phase in phases:
         if isinstance(phase, Repeated):
             for _ in range(phase.most):
-                if not run_phases(phase.phases, values, watch):
+                if not _run(phase.phases, values, watch):
                     break
                 changed = True
             continue
@@ -97,6 +106,41 @@ def run_phases(
         if watch is not None:
             watch(phase, values, given[0] is not before, seconds)
     return changed
+
+
+class _Collections:
+    """The garbage collector, paused while at least one thread runs phases."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._pausing = 0
+        self._resumes = False
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Pauses it inside the `with` block, unless the program has disabled it."""
+        with self._lock:
+            self._pausing += 1
+            if self._pausing == 1:
+                self._resumes = gc.isenabled()
+                gc.disable()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._pausing = max(0, self._pausing - 1)  # 0 after a fork
+                if not self._pausing and self._resumes:
+                    gc.enable()
+
+    def after_fork(self) -> None:
+        """Resumes it in a forked process, where no other thread runs phases."""
+        if self._pausing and self._resumes:
+            gc.enable()
+        self.__init__()  # type: ignore[misc]
+
+
+_collections: Final = _Collections()
+os.register_at_fork(after_in_child=_collections.after_fork)
 
 
 def missing(phases: Sequence[Phase | Repeated], given: Sequence[str]) -> list[str]:

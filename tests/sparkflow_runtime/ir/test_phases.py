@@ -1,3 +1,7 @@
+import gc
+import os
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -56,3 +60,68 @@ def test_a_phase_without_work_is_left_out() -> None:
         changed = run_phases([split], values, lambda phase, *_: seen.append(phase.name))
         assert (changed, values["ones"]) == (ones is not None, ones)
     assert seen == ["split"]
+
+
+@pytest.fixture(autouse=True)
+def collecting() -> Iterator[None]:
+    """The collector is enabled again, whatever a test does."""
+    yield
+    gc.enable()
+
+
+def _looking(seen: list[bool]) -> Phase:
+    """A phase that notes whether garbage is collected."""
+
+    def look() -> str:
+        seen.append(gc.isenabled())
+        return "done"
+
+    return Phase("look", look, (), ("looked",))
+
+
+def _in_another_thread(run: Callable[[], Any]) -> Phase:
+    """A phase that waits for another thread."""
+
+    def wait() -> str:
+        thread = threading.Thread(target=run)
+        thread.start()
+        thread.join()
+        return "done"
+
+    return Phase("wait", wait, (), ("waited",))
+
+
+def test_no_garbage_is_collected_until_the_last_thread_is_done() -> None:
+    seen: list[bool] = []
+    other = _in_another_thread(lambda: run_phases([_looking(seen)], {}))
+    run_phases([other, Repeated((_looking(seen),), 2)], {})
+    assert set(seen) == {False}
+    assert gc.isenabled()
+
+
+def test_garbage_is_collected_after_an_error() -> None:
+    with pytest.raises(ValueError, match="zip"):
+        run_phases([Phase("three", lambda: (1, 2, 3), (), ("a", "b"))], {})
+    assert gc.isenabled()
+
+
+def test_a_program_without_collections_stays_so() -> None:
+    gc.disable()
+    run_phases([HALVED], {"number": 2})
+    assert not gc.isenabled()
+
+
+def test_a_process_forked_meanwhile_collects_garbage() -> None:
+    codes: list[int] = []
+
+    def fork() -> str:
+        child = os.fork()
+        if child == 0:
+            was_enabled = gc.isenabled()
+            run_phases([HALVED], {"number": 2})  # must not wait for the threads of its parent
+            os._exit(int(was_enabled and gc.isenabled()))
+        codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        return "done"
+
+    run_phases([Phase("fork", fork, (), ("forked",))], {})
+    assert codes == [1]
