@@ -109,6 +109,11 @@ def _reduced(instruction: Instruction, value: Array, sizes: Sequence[int]) -> Ar
     if instruction.function == "reduce_sum":
         wide = np.float64 if instruction.dtype is dtypes.float32 else kind
         return np.asarray(whole.sum(axis=over, dtype=wide, keepdims=True)).astype(kind)
+    if instruction.function == "reduce_prod":
+        return np.asarray(whole.prod(axis=over, dtype=kind, keepdims=True))
+    if instruction.dtype is dtypes.bool_:
+        truth = np.any if instruction.function == "reduce_max" else np.all
+        return np.asarray(truth(whole, axis=over, keepdims=True))
     limits: Any = np.finfo(kind) if kind.kind == "f" else np.iinfo(kind)
     infinite = kind.kind == "f"
     if instruction.function == "reduce_max":

@@ -8,7 +8,14 @@ from typing import Any, Final
 import numpy as np
 
 from sparkflow_runtime import dtypes
-from sparkflow_runtime.codegen.ir.kernel import Axes, Instruction, Kernel, Operand
+from sparkflow_runtime.codegen.ir.kernel import (
+    OF_TRUTHS,
+    REDUCTIONS,
+    Axes,
+    Instruction,
+    Kernel,
+    Operand,
+)
 from sparkflow_runtime.dtypes import DType
 
 DTYPES: Final = (dtypes.float32, dtypes.float64, dtypes.int32, dtypes.int64, dtypes.bool_)
@@ -16,7 +23,6 @@ _OF_TWO: Final = ("add", "subtract", "multiply", "maximum", "minimum")
 _OF_ONE: Final = ("negative", "absolute", "sign")
 _OF_A_FLOAT: Final = ("tanh", "sigmoid", "floor", "ceil", "trunc", "rint", "exp", "sqrt", "log1p")
 _COMPARISONS: Final = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
-_REDUCTIONS: Final = ("reduce_max", "reduce_min", "reduce_sum")
 SIZES: Final = (0, 1, 2, 3, 5, 7, 8, 9, 16, 17, 31, 33, 70)
 """Sizes around the lengths of vectors."""
 
@@ -79,12 +85,14 @@ class _Grower:
             self._compute(self._any())
 
     def _reduce(self, argument: int) -> None:
-        function, is_used = self._one(_REDUCTIONS), self._row is not None
+        is_truth = self._types[argument] is dtypes.bool_
+        function = self._one(sorted(OF_TRUTHS if is_truth else REDUCTIONS))
+        is_used = self._row is not None
         if is_used and self._rng.random() < 0.6:
             over = tuple(dimension >= (self._row or 0) for dimension in range(self._rank))
         else:
             is_used, over = False, self._axes(0.5)
-        if any(over) and self._types[argument] is not dtypes.bool_:
+        if any(over):
             value = self._add(function, argument, over=over)
             if not is_used:
                 self._final.add(value)

@@ -28,7 +28,10 @@ def test_index_counts_along_its_dimension():
     np.testing.assert_array_equal(found, [[0, 0, 1], [1, 0, 0]])
 
 
-@pytest.mark.parametrize(("name", "function"), [("sum", np.sum), ("max", np.max), ("min", np.min)])
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [("sum", np.sum), ("prod", np.prod), ("max", np.max), ("min", np.min)],
+)
 def test_reductions(name, function):
     builder = KernelBuilder(3)
     x = builder.input(float32, (True, True, True))
@@ -44,11 +47,11 @@ def test_reductions(name, function):
 def test_reductions_of_nothing():
     builder = KernelBuilder(1)
     x, i = builder.input(float32, (True,)), builder.input(int32, (True,))
-    for name in ("sum", "max", "min"):
+    for name in ("sum", "prod", "max", "min"):
         for value in (x, i):
             builder.output(builder.reduce(f"reduce_{name}", value, (True,)))
     found = run(builder.build(), [0], np.zeros(0, np.float32), np.zeros(0, np.int32))
-    assert [each.item() for each in found] == [0, 0, -np.inf, -(2**31), np.inf, 2**31 - 1]
+    assert [each.item() for each in found] == [0, 0, 1, 1, -np.inf, -(2**31), np.inf, 2**31 - 1]
 
 
 def test_what_does_not_vary_counts_as_often():

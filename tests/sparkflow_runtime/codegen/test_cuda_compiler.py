@@ -11,7 +11,13 @@ from sparkflow_runtime.codegen.gpu.cuda_expressions import COMPUTED_IN
 from sparkflow_runtime.codegen.gpu.cuda_lrn import LrnProgram
 from sparkflow_runtime.codegen.gpu.cuda_pooling import Form, PoolingProgram
 from sparkflow_runtime.codegen.gpu.cuda_transposition import TranspositionProgram
-from sparkflow_runtime.codegen.ir.kernel import ARITHMETIC, Instruction, Kernel, Operand
+from sparkflow_runtime.codegen.ir.kernel import (
+    ARITHMETIC,
+    REDUCTIONS,
+    Instruction,
+    Kernel,
+    Operand,
+)
 from sparkflow_runtime.codegen.tiles.pooling_ir import Task
 
 NVCC = shutil.which("nvcc")
@@ -38,14 +44,13 @@ def every_function(dtype):
     found += [Instruction(name, (0,), BOOL) for name in TESTS]
     found += [Instruction("cast", (0,), each) for each in (F32, F64, I32, I64, BOOL)]
     found += [Instruction("index", (), I64, (False, True))]
-    count = 2 + len(found)
     last = next(n for n, each in enumerate(found, 2) if each.function == "isnan")
     found += [Instruction("where", (last, 0, 1), dtype)]
-    for name in ("reduce_sum", "reduce_max", "reduce_min"):
+    for name in sorted(REDUCTIONS):
         for over in ((False, True), (True, False), (True, True)):
             found += [Instruction(name, (0,), dtype, over)]
     operands = (Operand(dtype, (True, True)), Operand(dtype, (False, True)))
-    return Kernel(2, operands, tuple(found), tuple(range(2, count + 10)))
+    return Kernel(2, operands, tuple(found), tuple(range(2, 2 + len(found))))
 
 
 def rows(dtype):

@@ -1,4 +1,4 @@
-"""Accumulators for sums, maxima and minima: their identities and how two are combined.
+"""Accumulators for sums, products, maxima and minima: their identities and how two are combined.
 
 A sum of float32 is kept in float64 except for the innermost additions: a block of `BLOCK` vectors
 is added lane by lane, then the lanes are added pairwise.
@@ -15,6 +15,7 @@ from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.cpu import maths
 from sparkflow_runtime.codegen.cpu.loop_memory import I32, Memory
 from sparkflow_runtime.codegen.cpu.maths import SCALARS, constant
+from sparkflow_runtime.codegen.ir.kernel import COMBINING
 from sparkflow_runtime.codegen.ir.schedule import Reduction
 from sparkflow_runtime.dtypes import DType
 
@@ -24,8 +25,8 @@ BLOCK: Final = 128
 
 def identity(function: str, dtype: DType) -> float | int | bool:
     """Returns the identity: the result of a reduction over no elements."""
-    if function == "reduce_sum":
-        return 0
+    if function in ("reduce_sum", "reduce_prod"):
+        return int(function == "reduce_prod")
     largest = function == "reduce_max"
     if dtype.is_floating:
         return -math.inf if largest else math.inf
@@ -36,11 +37,9 @@ def identity(function: str, dtype: DType) -> float | int | bool:
 
 def combine(builder: Any, function: str, dtype: DType, a: Any, b: Any) -> Any:
     """Combines two values."""
-    if function == "reduce_sum":
-        return builder.fadd(a, b) if dtype.is_floating else builder.add(a, b)
     if dtype is dtypes.bool_:
         return builder.or_(a, b) if function == "reduce_max" else builder.and_(a, b)
-    return maths.emit(builder, "maximum" if function == "reduce_max" else "minimum", dtype, a, b)
+    return maths.emit(builder, COMBINING[function], dtype, a, b)
 
 
 class Accumulator:

@@ -14,6 +14,7 @@ from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.ir.kernel import (
     DTYPES,
     NARROW,
+    OF_TRUTHS,
     REDUCTIONS,
     SOURCES,
     Axes,
@@ -65,7 +66,8 @@ def compile_kernel(kernel: Kernel) -> CompiledKernel:
 
     Args:
         kernel: Any kernel except those with more than four dimensions, an unknown function or
-            dtype, a reduction whose result dtype differs from its argument's, a sum of booleans, a
+            dtype, a reduction whose result dtype differs from its argument's, a sum or product of
+            booleans, a
             reused reduction that is not over the last dimensions, two reused ones over different
             dimensions, or a reduction that is an output twice.
 
@@ -155,8 +157,8 @@ def _check(kernel: Kernel) -> None:
             raise UnsupportedKernel(f"{each.function} of {names} to {each.dtype.name}")
         if each.function in REDUCTIONS:
             reductions[number] = each
-            is_sum_of_bools = each.function == "reduce_sum" and each.dtype is dtypes.bool_
-            if arguments[0] is not each.dtype or is_sum_of_bools or not any(each.over):
+            misses = each.dtype is dtypes.bool_ and each.function not in OF_TRUTHS
+            if arguments[0] is not each.dtype or misses or not any(each.over):
                 raise UnsupportedKernel(
                     f"{each.function} of {arguments[0].name} to {each.dtype.name} over {each.over}"
                 )

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from sparkflow_runtime import dtypes
-from sparkflow_runtime.codegen.ir.kernel import Instruction
+from sparkflow_runtime.codegen.ir.kernel import COMBINING, OF_TRUTHS, Instruction
 from sparkflow_runtime.dtypes import DType
 
 TYPES: Final = {
@@ -90,7 +90,6 @@ _OF_BOOLS: Final = {"add": "|", "multiply": "&", "maximum": "|", "minimum": "&"}
 _FUNCTIONS: Final = frozenset({"exp", "expm1", "log", "log1p", "sqrt", "tanh", "erf", "sigmoid"})
 _OF_NUMBERS: Final = frozenset({"negative", "absolute", "sign"})
 _ROUNDINGS: Final = frozenset({"floor", "ceil", "trunc", "rint"})
-_COMBINATIONS: Final = {"reduce_sum": "add", "reduce_max": "maximum", "reduce_min": "minimum"}
 
 
 def elements(dtype: DType) -> str:
@@ -113,8 +112,8 @@ def is_supported(instruction: Instruction, given: Sequence[DType]) -> bool:
         return dtype is dtypes.bool_ and len(set(given)) == 1
     if function == "where":
         return given[0] is dtypes.bool_ and given[1] is given[2] is dtype
-    if function in _COMBINATIONS:
-        return dtype is not dtypes.bool_ or function != "reduce_sum"
+    if function in COMBINING:
+        return dtype is not dtypes.bool_ or function in OF_TRUTHS
     if set(given) != {dtype}:
         return False
     if dtype is dtypes.bool_:
@@ -182,13 +181,13 @@ def combination(function: str, names: Sequence[str], dtype: DType) -> str:
 
 def reduction(function: str, names: Sequence[str], dtype: DType) -> str:
     """Accumulates one element into a reduction, as C."""
-    return combination(_COMBINATIONS[function], names, dtype)
+    return combination(COMBINING[function], names, dtype)
 
 
 def start_of(function: str, dtype: DType) -> str:
     """Returns the identity of a reduction, as C."""
-    if function == "reduce_sum":
-        return literal(0, dtype)
+    if function in ("reduce_sum", "reduce_prod"):
+        return literal(function == "reduce_prod", dtype)
     highest = function == "reduce_min"
     if dtype is dtypes.bool_:
         return literal(highest, dtype)

@@ -21,6 +21,7 @@ from sparkflow_runtime.codegen.ir.kernel import (
     ARITHMETIC,
     DTYPES,
     NARROW,
+    OF_TRUTHS,
     REDUCTIONS,
     Axes,
     Instruction,
@@ -227,7 +228,7 @@ class KernelBuilder:
                 message=f"Kernels have no reduction {function!r}, only {sorted(REDUCTIONS)}"
             )
         self._check_owner(function, value)
-        if value.dtype is dtypes.bool_:
+        if value.dtype is dtypes.bool_ and function not in OF_TRUTHS:
             raise InvalidArgumentError(message=f"{function} takes numbers, got bool: cast it")
         flags = self._flags(over)
         axes = tuple(varies and not gone for varies, gone in zip(value.axes, flags, strict=True))

@@ -30,8 +30,18 @@ ARITHMETIC: Final = frozenset(
     }
 )
 """Elementwise functions, with numpy's names and semantics; `sigmoid` and `cast` are ours."""
-REDUCTIONS: Final = frozenset({"reduce_sum", "reduce_max", "reduce_min"})
-"""Reductions over the dimensions in `Instruction.over`; max and min propagate NaN."""
+COMBINING: Final = {
+    "reduce_sum": "add",
+    "reduce_prod": "multiply",
+    "reduce_max": "maximum",
+    "reduce_min": "minimum",
+}
+"""Reductions over the dimensions in `Instruction.over`, and the function of two elements of each.
+
+Max and min propagate NaN."""
+REDUCTIONS: Final = frozenset(COMBINING)
+OF_TRUTHS: Final = frozenset({"reduce_max", "reduce_min"})
+"""The reductions that truth values have, too: whether any of them, or all, are true."""
 SOURCES: Final = frozenset({"constant", "index"})
 """`constant` has a value; `index` is the position (int64) along the one dimension in `over`."""
 

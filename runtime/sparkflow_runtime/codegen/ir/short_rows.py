@@ -14,7 +14,14 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from sparkflow_runtime import dtypes
-from sparkflow_runtime.codegen.ir.kernel import SOURCES, Column, Instruction, Kernel, Operand
+from sparkflow_runtime.codegen.ir.kernel import (
+    COMBINING,
+    SOURCES,
+    Column,
+    Instruction,
+    Kernel,
+    Operand,
+)
 from sparkflow_runtime.codegen.ir.schedule import COSTS, Schedule, Target
 
 MOST_SHUFFLED: Final = 4
@@ -26,7 +33,6 @@ _GAIN: Final = 1.2
 """Minimum estimated speedup."""
 _LEAST_BYTES: Final = 4
 """Minimum element size: processors have no masked loads and stores of smaller ones."""
-_COMBINING: Final = {"reduce_sum": "add", "reduce_max": "maximum", "reduce_min": "minimum"}
 _COMBINING_TRUTHS: Final = {"reduce_max": "logical_or", "reduce_min": "logical_and"}
 
 
@@ -159,7 +165,7 @@ class _Writer:
         (argument,) = instruction.arguments
         values = self._values[argument]
         values = values if len(values) > 1 else values * self._length
-        truths = _COMBINING_TRUTHS if instruction.dtype is dtypes.bool_ else _COMBINING
+        truths = _COMBINING_TRUTHS if instruction.dtype is dtypes.bool_ else COMBINING
         function = truths[instruction.function]
         result = functools.reduce(
             lambda a, b: self._add(function, (a, b), instruction.dtype), values

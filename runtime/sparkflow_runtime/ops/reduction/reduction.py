@@ -15,7 +15,16 @@ import numpy as np
 
 from sparkflow_runtime import shapes
 from sparkflow_runtime.codegen.ir.kernel import DTYPES, NARROW
-from sparkflow_runtime.dtypes import FLOATING, INDEX, NUMERIC, REAL, float16, float64, int32
+from sparkflow_runtime.dtypes import (
+    FLOATING,
+    INDEX,
+    NUMERIC,
+    REAL,
+    bool_,
+    float16,
+    float64,
+    int32,
+)
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.composition import Composed
 from sparkflow_runtime.ops.elementwise.elementwise_table import conjugated
@@ -99,7 +108,7 @@ class ReductionOp(Op):
 
     def is_fusable(self, node: NodeView) -> bool:
         """Whether kernels support this reduction for the dtype."""
-        return bool(self.fused) and node.attrs["T"] in DTYPES
+        return bool(self.fused) and node.attrs.get("T", bool_) in DTYPES
 
     def fuse(self, fusion: Fusion) -> Sequence[Fused]:
         """A reduction over constant axes."""
@@ -297,6 +306,7 @@ class Prod(ReductionOp):
     by_segment = "UnsortedSegmentProd"
     attrs = _attrs(NUMERIC)
     reduce = _prod
+    fused = "reduce_prod"
     float_operations = one_per_element_read
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
@@ -398,6 +408,7 @@ class All(_Truth):
     """Whether all are true."""
 
     reduce = _all
+    fused = "reduce_min"
 
 
 @register
@@ -406,6 +417,7 @@ class Any_(_Truth):
 
     type = "Any"
     reduce = _any
+    fused = "reduce_max"
 
 
 def _dot(xp: Any, x: Array, y: Array) -> Array:

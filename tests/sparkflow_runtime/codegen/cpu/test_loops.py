@@ -5,7 +5,7 @@ import pytest
 
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.cpu import loops
-from sparkflow_runtime.codegen.ir.kernel import Instruction, Kernel, Operand
+from sparkflow_runtime.codegen.ir.kernel import REDUCTIONS, Instruction, Kernel, Operand
 from sparkflow_runtime.codegen.ir.schedule import Form, Schedule, Target
 from sparkflow_runtime.codegen.machine import host, native
 from sparkflow_runtime.dtypes import bool_, float32, float64, int32, int64
@@ -252,8 +252,8 @@ def test_short_rows_in_place_and_with_nan(rng):
 
 @pytest.mark.parametrize(("dtype", "length"), [*product((float32, float64, int32, int64), LENGTHS)])
 def test_reductions_of_every_length(rng, dtype, length):
-    whole = [(f, (0,), dtype, (Y,)) for f in ("reduce_sum", "reduce_max", "reduce_min")]
-    check(kernel(1, [(dtype, (Y,))], whole, 1, 2, 3), (length,), rng)
+    whole = [(f, (0,), dtype, (Y,)) for f in sorted(REDUCTIONS)]
+    check(kernel(1, [(dtype, (Y,))], whole, 1, 2, 3, 4), (length,), rng)
 
 
 @pytest.mark.parametrize("function", ["reduce_max", "reduce_min"])

@@ -7,7 +7,7 @@ import scipy.special
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.cpu.loops import UnsupportedKernel
 from sparkflow_runtime.codegen.gpu.cuda import CudaProgram
-from sparkflow_runtime.codegen.ir.kernel import Instruction, Kernel, Operand
+from sparkflow_runtime.codegen.ir.kernel import REDUCTIONS, Instruction, Kernel, Operand
 from support import cuda_emulator
 from support.cuda_emulator import CudaEmulator
 
@@ -240,22 +240,23 @@ def test_reductions_beside_elementwise_results(sizes, over, folder):
             op("reduce_sum", 1, dtype=F64, over=over),
             op("reduce_max", 0, dtype=F64, over=over),
             op("reduce_min", 0, dtype=F64, over=over),
+            op("reduce_prod", 0, dtype=F64, over=over),
         ),
-        (1, 2, 3, 4),
+        (1, 2, 3, 4, 5),
     )
     x = normal(*sizes, dtype=np.float64)
-    square, total, highest, lowest = run(kernel, sizes, x, folder=folder)
+    square, total, highest, lowest, together = run(kernel, sizes, x, folder=folder)
     axis = tuple(i for i, flag in enumerate(over) if flag)
     np.testing.assert_array_equal(square, x * x)
     np.testing.assert_allclose(total, (x * x).sum(axis), rtol=1e-12)
     np.testing.assert_array_equal(highest, x.max(axis, initial=-np.inf))
     np.testing.assert_array_equal(lowest, x.min(axis, initial=np.inf))
+    np.testing.assert_allclose(together, x.prod(axis), rtol=1e-12)
 
 
 def test_reductions_give_nan_if_any_element_is(folder):
-    names = ("reduce_max", "reduce_min", "reduce_sum")
     kernel = Kernel(
-        2, (Operand(F32, BOTH),), tuple(op(name, 0, over=BOTH) for name in names), (1, 2, 3)
+        2, (Operand(F32, BOTH),), tuple(op(name, 0, over=BOTH) for name in REDUCTIONS), (1, 2, 3, 4)
     )
     x = normal(80, 90)
     x[40, 50] = np.nan
