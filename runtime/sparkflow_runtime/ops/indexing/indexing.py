@@ -29,6 +29,11 @@ from sparkflow_runtime.dtypes import (
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.fusion import Fused, Fusion, fit
+from sparkflow_runtime.ops.indexing.ordering import (
+    LEAST_SORTED,
+    descending,
+    largest_of_long,
+)
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.machine_call import CallSite, MachineCall
 from sparkflow_runtime.ops.native import row_kernels
@@ -215,16 +220,11 @@ class TopKV2(Op):
         """
         count = scalar(k, "k")
         _check_k(count, value.shape)
-        quick = largest(value, count) if xp is np else None
+        is_sort = count > value.shape[-1] // 4 and value.size >= LEAST_SORTED
+        quick = largest(value, count) if xp is np and not is_sort else None
         if quick is not None:
             return quick[0], quick[1].astype(index_type.numpy, copy=False)
-        few = xp is np and 0 < count <= value.shape[-1] // _ROW_PER_FEW
-        if few and not np.isnan(value).any():
-            candidates = _candidates(value, count)
-            found = np.take_along_axis(value, candidates, axis=-1)
-            indices = np.take_along_axis(candidates, _descending(np, found), axis=-1)
-        else:  # NaN sorts as larger than all numbers
-            indices = _descending(xp, value)[..., :count]
+        indices = _largest(xp, value, count)
         return xp.take_along_axis(value, indices, axis=-1), indices.astype(index_type.numpy)
 
     def machine_call(self, node: NodeView, site: CallSite) -> MachineCall | None:
@@ -256,11 +256,21 @@ class TopKV2(Op):
         return g.Reshape(sums, shape), None
 
 
-def _descending(xp: Any, value: Array) -> Array:
-    """The indices that sort each row, largest first; stable."""
-    # A stable ascending sort of the reversed row, read backwards.
-    last = value.shape[-1] - 1
-    return last - xp.argsort(value[..., ::-1], axis=-1, kind="stable")[..., ::-1]
+def _largest(xp: Any, value: Array, count: int) -> Array:
+    """The indices of the largest elements of each row; NaN is larger than all numbers."""
+    if xp is not np:
+        # A stable ascending sort of the reversed row, read backwards.
+        last = value.shape[-1] - 1
+        return (last - xp.argsort(value[..., ::-1], axis=-1, kind="stable")[..., ::-1])[..., :count]
+    if 0 < count <= value.shape[-1] // _ROW_PER_FEW:
+        found = largest_of_long(value.reshape(-1), count) if value.size == value.shape[-1] else None
+        if found is not None:
+            return found.reshape(*value.shape[:-1], count)
+        if not np.isnan(value).any():
+            candidates = _candidates(value, count)
+            found = np.take_along_axis(value, candidates, axis=-1)
+            return np.take_along_axis(candidates, descending(found), axis=-1)
+    return descending(value)[..., :count]
 
 
 def _candidates(value: Array, k: int) -> Array:
