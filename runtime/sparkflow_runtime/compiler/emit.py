@@ -392,11 +392,10 @@ def _reshaped(shape: tuple[int, ...], array: Any) -> Any:
 
 def _retrying(xp: Any, dtypes: Sequence[Any], kernel: Callable[..., bool]) -> Callable[..., None]:
     """Returns the fallback of a kernel that rejects its arguments: itself, on contiguous copies."""
+    dense = _dense if xp is np else xp.ascontiguousarray
 
     def retry(*arrays: Any) -> None:
-        inputs = [
-            xp.ascontiguousarray(array, dtype) for array, dtype in zip(arrays, dtypes, strict=False)
-        ]
+        inputs = [dense(array, dtype) for array, dtype in zip(arrays, dtypes, strict=False)]
         if not kernel(*inputs, *arrays[len(inputs) :]):
             shapes = [np.shape(array) for array in arrays]
             raise InternalError(
@@ -404,6 +403,13 @@ def _retrying(xp: Any, dtypes: Sequence[Any], kernel: Callable[..., bool]) -> Ca
             )
 
     return retry
+
+
+def _dense(array: Any, dtype: Any) -> Any:
+    """Returns the array, or a copy of it, in C order and in this dtype."""
+    from sparkflow_runtime.ops.native.transposing import contiguous
+
+    return contiguous(np.asarray(array, dtype))
 
 
 def makes_list(op: Op) -> bool:

@@ -37,11 +37,21 @@ def copying(kernel: Callable[..., Any], inputs: int) -> Callable[..., None]:
         views = kernel(*arrays[:inputs])
         if isinstance(views, tuple):
             for out, view in zip(arrays[inputs:], views, strict=True):
-                np.copyto(out, view)
+                _copy(view, out)
         else:
-            np.copyto(arrays[inputs], views)
+            _copy(views, arrays[inputs])
 
     return run
+
+
+def _copy(view: Array, out: Array) -> None:
+    if view.flags.c_contiguous:
+        np.copyto(out, view)
+        return
+    # Imported here, since it imports code generators.
+    from sparkflow_runtime.ops.native.transposing import fill
+
+    fill(view, out)
 
 
 def remembering(read: Callable[..., _R]) -> Callable[..., _R]:

@@ -1,4 +1,4 @@
-"""Copies of transposed arrays, by machine code if they consist of transposed matrices."""
+"""Copies of arrays in another order, by machine code if it is faster than numpy."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from sparkflow_runtime.codegen.machine import native
+from sparkflow_runtime.codegen.rows.strided_rows import copy_view
 from sparkflow_runtime.codegen.tiles import transposition
 from sparkflow_runtime.ops.op import Array
 
@@ -79,13 +80,22 @@ def contiguous(x: Array) -> Array:
     """The host array, or a contiguous copy of it."""
     if x.flags.c_contiguous:
         return x
-    order = sorted(range(x.ndim), key=lambda axis: -x.strides[axis])
-    held = x.transpose(order)
-    if not held.flags.c_contiguous:
-        return np.ascontiguousarray(x)
     out = np.empty(x.shape, x.dtype)
-    fill_transposed(held, tuple(order.index(axis) for axis in range(x.ndim)), out)
+    fill(x, out)
     return out
+
+
+def fill(x: Array, out: Array) -> None:
+    """Writes a host array with any strides into a contiguous one of the same shape and dtype."""
+    if x.size >= _FEW and not x.flags.c_contiguous:
+        order = sorted(range(x.ndim), key=lambda axis: -x.strides[axis])
+        held = x.transpose(order)
+        if held.flags.c_contiguous:
+            fill_transposed(held, tuple(order.index(axis) for axis in range(x.ndim)), out)
+            return
+        if copy_view(x, out):
+            return
+    np.copyto(out, x)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -1,0 +1,125 @@
+"""Machine code that copies views of short rows: slices with steps, reversed dimensions.
+
+numpy starts an inner loop for every row: 8 images of 96 × 96 pixels of three channels are mirrored
+in 360 µs, here in 35 (2026-11-29, Zen 4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from sparkflow_runtime.codegen.machine import entry, native, threads
+from sparkflow_runtime.codegen.machine.llvm_text import Code
+from sparkflow_runtime.once import latest, once
+
+Array = np.ndarray[Any, Any]
+_MOST_ROW_BYTES: Final = 64
+"""numpy copies longer rows as fast."""
+_LONG_LOOP: Final = 16
+"""From this number of single elements in its inner loop on, numpy is as fast."""
+_SHARED_BYTES: Final = 1 << 20
+"""Smaller copies are made by a single thread."""
+_LOOPS: Final = 3
+
+
+def copy_view(view: Array, target: Array) -> bool:
+    """Copies an array with any strides.
+
+    Args:
+        view: The source.
+        target: An array in C order, of the same shape and dtype; it does not overlap the source.
+
+    Returns:
+        False, without copying, if there is no machine code, or if numpy is as fast.
+    """
+    if (
+        view.dtype.hasobject
+        or view.dtype != target.dtype
+        or view.shape != target.shape
+        or not target.flags.c_contiguous
+    ):
+        return False
+    run = _bound(view.shape, view.strides, view.dtype.itemsize, threads.count())
+    return run is not None and run(view, target)
+
+
+@latest(1024)
+def _bound(
+    shape: Sequence[int], strides: Sequence[int], size_bytes: int, thread_count: int
+) -> Callable[..., bool] | None:
+    row_bytes, loops = loops_of(shape, strides, size_bytes)
+    if not native.available() or row_bytes > _MOST_ROW_BYTES or not 0 < len(loops) <= _LOOPS:
+        return None
+    if row_bytes == size_bytes and loops[-1][0] >= _LONG_LOOP:
+        return None
+    loops = [*[(1, 0)] * (_LOOPS - len(loops)), *loops]
+    if loops[0][0] == 1:  # the outermost loop is shared among threads
+        loops = [loops[1], loops[0], loops[2]]
+    total = row_bytes * prod(count for count, _ in loops)
+    is_shared = total >= _SHARED_BYTES
+    sizes = [loops[1][0], loops[2][0], *(stride for _, stride in loops)]
+    return _body(row_bytes).bind(
+        sizes,
+        (entry.NOT_COUNTED, entry.NOT_COUNTED),
+        loops[0][0],
+        thread_count if is_shared else 1,
+        releases_gil=is_shared,
+    )
+
+
+def loops_of(
+    shape: Sequence[int], strides: Sequence[int], size_bytes: int
+) -> tuple[int, list[tuple[int, int]]]:
+    """Returns the bytes of a contiguous row, and the loops over rows, outermost first.
+
+    Args:
+        shape: The shape of an array.
+        strides: Its strides in bytes.
+        size_bytes: The size of an element.
+
+    Returns:
+        The row size; and per loop the number of iterations and the stride in bytes, as few as
+        possible.
+    """
+    row_bytes = size_bytes
+    loops: list[tuple[int, int]] = []
+    for count, stride in reversed([*zip(shape, strides, strict=True)]):
+        if count == 1:
+            continue
+        if not loops and stride == row_bytes:
+            row_bytes *= count
+        elif loops and stride == loops[0][0] * loops[0][1]:
+            loops[0] = (loops[0][0] * count, loops[0][1])
+        else:
+            loops.insert(0, (count, stride))
+    return row_bytes, loops
+
+
+@once
+def _body(row_bytes: int) -> native.Body:
+    return native.written_body(text, (row_bytes,))
+
+
+def text(row_bytes: int) -> str:
+    """Returns the module; sizes: iterations of the inner loops, strides; the loop is the outer one.
+
+    Args:
+        row_bytes: The size of a row.
+    """
+    code = Code()
+    middle, inner, *strides = code.sizes(2 + _LOOPS)
+    source, target = code.arrays(2)
+    with code.loop("%lo", "%hi") as first:
+        plane = code.at("i8", source, code.multiply(first, strides[0]))
+        with code.loop(0, middle) as second:
+            line = code.at("i8", plane, code.multiply(second, strides[1]))
+            before = code.add(code.multiply(first, middle), second)
+            to = code.at("i8", target, code.multiply(code.multiply(before, inner), row_bytes))
+            with code.loop(0, inner) as third:
+                here = code.at("i8", line, code.multiply(third, strides[2]))
+                code.copy(code.at("i8", to, code.multiply(third, row_bytes)), here, row_bytes)
+    return code.module()
