@@ -14,6 +14,8 @@ import numpy as np
 
 from sparkflow_runtime import shapes
 from sparkflow_runtime.codegen.rows import fixed_rows
+from sparkflow_runtime.codegen.rows.axis_gather import gather_along
+from sparkflow_runtime.codegen.rows.linear_indices import linear_indices
 from sparkflow_runtime.dtypes import INDEX, PLAIN, int16, int32, string
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
@@ -129,8 +131,10 @@ def _call_of_rows(site: CallSite) -> MachineCall | None:
 
 
 def _take(xp: Any, params: Array, indices: Array, axis: int) -> Array:
-    if xp is np and not axis and (rows := row_kernels.gather(params, indices)) is not None:
-        return rows
+    if xp is np:
+        along = gather_along(params, indices, axis) if axis else row_kernels.gather(params, indices)
+        if along is not None:
+            return along
     check_indices(xp, indices, params.shape[axis])
     flat = indices.reshape(-1)  # not a scalar, for which numpy would return a bare Python string
     # Checked above, so numpy need not take its slower, checking path.
@@ -186,6 +190,10 @@ class GatherV2(Op):
         if not batch:
             return _take(xp, params, indices, position)
         size = params.shape[position]
+        if xp is np:
+            along = gather_along(params, indices, position, batch)
+            if along is not None:
+                return along
         check_indices(xp, indices, size)
         # (batch..., before..., size, after...) -> (batch * size, before..., after...), so that one
         # gather along the first dimension is enough.
@@ -210,6 +218,8 @@ class GatherV2(Op):
             return None
 
         def fill(params: Array, indices: Array, axis: Array, out: Array) -> None:
+            if 0 < axis < params.ndim and gather_along(params, indices, int(axis), 0, out) is out:
+                return
             if int(axis):
                 out[...] = self.compute(np, params, indices, axis, batch_dims=0)
             else:
@@ -385,15 +395,9 @@ def linear_rows(xp: Any, indices: Array, shape: Sequence[int], name: str) -> Arr
     if not depth:
         return xp.zeros(count, xp.int64)
     flat = indices.reshape(count, depth)
-    if xp is np and flat.dtype.char in "il" and count:
-        # One pass per column: as unsigned numbers, negative ones are large.
-        columns = [np.ascontiguousarray(flat[:, axis]) for axis in range(depth)]
-        sizes = zip(columns, shape, strict=False)
-        if all(int(each.view(f"u{each.itemsize}").max()) < size for each, size in sizes):
-            found = columns[0].astype(np.int64)
-            for each, size in zip(columns[1:], shape[1:], strict=False):
-                found = found * size + each
-            return found
+    quick = linear_indices(flat, shape[:depth]) if xp is np else None
+    if quick is not None:
+        return quick
     bounds = xp.asarray(shape[:depth], dtype=xp.int64)
     outside = ((flat < 0) | (flat >= bounds)).any(axis=1)
     if outside.any():

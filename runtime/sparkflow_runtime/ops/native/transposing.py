@@ -93,6 +93,9 @@ def fill(x: Array, out: Array) -> None:
         if held.flags.c_contiguous:
             fill_transposed(held, tuple(order.index(axis) for axis in range(x.ndim)), out)
             return
+        if not any(x.strides):
+            out.fill(x[(0,) * x.ndim])
+            return
         if copy_view(x, out):
             return
     np.copyto(out, x)
