@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from sparkflow_runtime import shapes
+from sparkflow_runtime.codegen.rows.insertion_points import insertion_points
 from sparkflow_runtime.dtypes import INDEX, DType, int32, int64
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.native import row_kernels
@@ -31,7 +32,7 @@ class _Bound(Op):
     attrs = {"T": type_attr(), "out_type": _OUT}
     kernels = STRINGS_ON_HOST
     gradient = not_differentiable
-    side = "left"
+    side: ClassVar[Literal["left", "right"]] = "left"
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The shape of the values."""
@@ -53,7 +54,8 @@ class _Bound(Op):
             )
         found = xp.empty(values.shape, out_type.numpy)
         for row, (ordered, asked) in enumerate(zip(sorted_inputs, values, strict=True)):
-            found[row] = xp.searchsorted(ordered, asked, side=self.side)
+            search = insertion_points if xp is np else xp.searchsorted
+            found[row] = search(ordered, asked, side=self.side)
         return found
 
 

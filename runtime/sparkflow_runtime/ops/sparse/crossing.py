@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from sparkflow_runtime.codegen.rows.insertion_points import insertion_points
 from sparkflow_runtime.dtypes import DType, float32, float64, int32, int64, string
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.inference import same_as, sizes
@@ -50,7 +51,8 @@ class Bucketize(Op):
                 message=f"Expected sorted boundaries, but got {list(boundaries)}"
             )
         limits = xp.asarray(np.asarray(boundaries, np.float32))
-        return xp.searchsorted(limits, values, side="right").astype(np.int32)
+        search = insertion_points if xp is np else xp.searchsorted
+        return search(limits, values, side="right").astype(np.int32, copy=False)
 
 
 @register
