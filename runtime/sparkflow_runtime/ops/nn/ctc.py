@@ -1,6 +1,7 @@
 """Connectionist temporal classification (Graves et al. 2006): loss and decoders.
 
-All recursions loop over time in Python, vectorised over batch and labels, in float64.
+The loss is computed by machine code if there is any; else, and for the decoders, Python loops over
+examples and times. All is computed in float64.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.codegen.rows import alignments
 from sparkflow_runtime.dtypes import float32, float64
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
@@ -43,21 +45,80 @@ def _check_inputs(inputs: HostArray, lengths: HostArray) -> None:
         )
 
 
-def _label_rows(
+def _labels(
     indices: HostArray, values: HostArray, batch: int, classes: int, collapse: bool
-) -> list[list[int]]:
-    rows: list[list[int]] = [[] for _ in range(batch)]
-    for (row, _), value in zip(indices.tolist(), values.tolist(), strict=True):
-        if not 0 <= row < batch:
-            raise InvalidArgumentError(message=f"labels batch index {row} is not in [0, {batch})")
-        if not 0 <= value < classes - 1:
+) -> tuple[HostArray, HostArray]:
+    """The labels of all examples in order, int32, and where those of each begin, int64.
+
+    Raises:
+        InvalidArgumentError: The parts are not a sparse matrix, or a number is out of range.
+    """
+    if indices.ndim != 2 or indices.shape[1] != 2 or values.shape != indices.shape[:1]:
+        raise InvalidArgumentError(
+            message="labels_indices and labels_values must contain the same number of rows, but "
+            f"saw shapes: {bracketed(indices.shape)} vs. {bracketed(values.shape)}"
+        )
+    rows, labels = indices[:, 0].copy(), values.astype(np.int32)
+    is_outside = (rows < 0) | (rows >= batch)
+    is_wrong = is_outside | (labels < 0) | (labels >= classes - 1)
+    if is_wrong.any():
+        at = int(is_wrong.argmax())
+        if is_outside[at]:
             raise InvalidArgumentError(
-                message=f"Saw a non-null label (index >= num_classes - 1) following a null label, "
-                f"batch: {row} num_classes: {classes} labels: {value}"
+                message=f"labels batch index {rows[at]} is not in [0, {batch})"
             )
-        if not (collapse and rows[row] and rows[row][-1] == value):
-            rows[row].append(value)
-    return rows
+        raise InvalidArgumentError(
+            message=f"Saw a non-null label (index >= num_classes - 1) following a null label, "
+            f"batch: {rows[at]} num_classes: {classes} labels: {labels[at]}"
+        )
+    if (rows[1:] < rows[:-1]).any():
+        order = np.argsort(rows, kind="stable")
+        rows, labels = rows[order], labels[order]
+    if collapse and rows.size:
+        differs = (rows[1:] != rows[:-1]) | (labels[1:] != labels[:-1])
+        kept = np.concatenate([[True], differs])
+        rows, labels = rows[kept], labels[kept]
+    return labels, np.searchsorted(rows, np.arange(batch + 1))
+
+
+def _times(lengths: HostArray, starts: HostArray, ignores: bool) -> HostArray:
+    """The lengths to use: 0 for examples without loss.
+
+    Args:
+        lengths: [batch] as given, int64.
+        starts: See `_labels`.
+        ignores: Whether examples of more labels than times have no loss.
+
+    Raises:
+        InvalidArgumentError: There is one, and they are not ignored.
+    """
+    counts = np.diff(starts)
+    is_short = (lengths != 0) & (counts > lengths)
+    if not is_short.any():
+        return lengths
+    if not ignores:
+        b = int(is_short.argmax())
+        raise InvalidArgumentError(
+            message=f"Not enough time for target transition sequence "
+            f"(required: {counts[b]}, available: {lengths[b]}){b}You can turn this error "
+            "into a warning by using the flag ignore_longer_outputs_than_inputs"
+        )
+    return np.where(is_short, 0, lengths)
+
+
+def _losses(
+    inputs: HostArray, labels: HostArray, starts: HostArray, lengths: HostArray, merge: bool
+) -> tuple[HostArray, HostArray]:
+    """What `alignments.losses` computes."""
+    loss = np.zeros(inputs.shape[1], inputs.dtype)
+    gradient = np.zeros_like(inputs)
+    log_y = _log_softmax(inputs) if inputs.size else inputs
+    for b in np.nonzero(lengths)[0]:
+        ours = labels[starts[b] : starts[b + 1]].tolist()
+        likely = log_y[: lengths[b], b]
+        loss[b], occupied = _loss(likely, ours, merge)
+        gradient[: lengths[b], b] = np.exp(likely) - occupied
+    return loss, gradient
 
 
 def _loss(log_y: HostArray, labels: list[int], merge: bool) -> tuple[float, HostArray]:
@@ -81,7 +142,8 @@ def _loss(log_y: HostArray, labels: list[int], merge: bool) -> tuple[float, Host
     with np.errstate(invalid="ignore"):
         total = np.logaddexp.reduce(forward[-1, -2:]) if len(path) > 1 else forward[-1, -1]
     occupied = np.full((time, classes), -np.inf)
-    joint = forward + backward - emitted
+    with np.errstate(invalid="ignore"):
+        joint = np.where(np.isneginf(emitted), -np.inf, forward + backward - emitted)
     for place, label in enumerate(path):
         occupied[:, label] = np.logaddexp(occupied[:, label], joint[:, place])
     if np.isneginf(total):
@@ -151,27 +213,15 @@ class CTCLoss(Op):
             InvalidArgumentError: The shapes do not fit, a label is not a class, or there are more
                 labels than time.
         """
+        # Here and in `_labels` copies are checked: machine code relies on it, and the tensors may
+        # be variables that change concurrently
+        lengths = lengths.astype(np.int64)
         _check_inputs(inputs, lengths)
         _, batch, classes = inputs.shape
-        rows = _label_rows(indices, values, batch, classes, preprocess_collapse_repeated)
-        log_y = _log_softmax(inputs) if inputs.size else inputs
-        loss = np.zeros(batch, inputs.dtype)
-        gradient = np.zeros_like(inputs)
-        for b, labels in enumerate(rows):
-            length = int(lengths[b])
-            if length == 0:
-                continue
-            if len(labels) > length:
-                if ignore_longer_outputs_than_inputs:
-                    continue
-                raise InvalidArgumentError(
-                    message=f"Not enough time for target transition sequence "
-                    f"(required: {len(labels)}, available: {length}){b}You can turn this error "
-                    "into a warning by using the flag ignore_longer_outputs_than_inputs"
-                )
-            loss[b], occupied = _loss(log_y[:length, b], labels, ctc_merge_repeated)
-            gradient[:length, b] = np.exp(log_y[:length, b]) - occupied
-        return loss, gradient
+        labels, starts = _labels(indices, values, batch, classes, preprocess_collapse_repeated)
+        times = _times(lengths, starts, ignore_longer_outputs_than_inputs)
+        found = alignments.losses(inputs, labels, starts, times, ctc_merge_repeated)
+        return found or _losses(inputs, labels, starts, times, ctc_merge_repeated)
 
     def gradient(
         self, g: GraphBuilder, op: OperationView, dy: Tensor | None, _: Tensor | None
