@@ -29,7 +29,8 @@ class Rule:
     Attributes:
         text: The module of a kernel of rank 1.
         arrays: The role of each of its arrays: `update` is the row that is applied, `table0`,
-            `table1`, ... are the rows of the tables to change, `scalar0`, ... scalars.
+            `table1`, ... are the rows of the tables to change, `scalar0`, ... scalars; `factor` is
+            the number that belongs to the index, for `scatter` only.
     """
 
     text: str
@@ -123,8 +124,9 @@ def scatter(rule: Rule, index: DType, dtype: DType, source: DType | None = None)
 
     Arrays: header, in which `BAD` is -1; indices; the table; the updates, one row per index, or one
     scalar if the rule has no `update`; with `source`, the numbers of the update rows, one per
-    index. Nothing changes if a number is out of bounds. Concurrent changes of the numbers can only
-    end it early. Each part covers a part of every row.
+    index; if the rule has a `factor`, one number per index. Nothing changes if an index or row
+    number is out of bounds. Concurrent changes of these can only end it early. Each part covers a
+    part of every row.
 
     Args:
         rule: A rule of one table.
@@ -133,9 +135,12 @@ def scatter(rule: Rule, index: DType, dtype: DType, source: DType | None = None)
         source: The dtype of the row numbers; without it they are 0, 1, 2, ...
     """
     updates = "updates" if "update" in rule.arrays else "scalar0"
-    names = ("header", "ids", "table0", updates, *(("sources",) if source else ()))
+    sources = ("sources",) if source else ()
+    factors = ("factors",) if "factor" in rule.arrays else ()
+    names = ("header", "ids", "table0", updates, *sources, *factors)
     item = dtype.size
     update = "%update = call ptr @row(ptr %updates, i64 %source, i64 %row_bytes)"
+    factor = f"%factor = call ptr @row(ptr %factors, i64 %i, i64 {item})"
 
     def find(prefix: str, place: str) -> str:
         """Loads index and, if present, source, and checks their bounds."""
@@ -191,7 +196,8 @@ apply:
   %later_x = call i64 @index(ptr %ids, i64 %later)
   %later_row = call ptr @row(ptr %first_column, i64 %later_x, i64 %row_bytes)
   call void @fetch_to_write(ptr %later_row, i64 %fetched)
-  {update if updates == "updates" else ""}{_set_rows(rule)}
+  {update if updates == "updates" else ""}
+  {factor if factors else ""}{_set_rows(rule)}
   call void @rule(ptr %row_sizes, ptr %wires, i64 %from_column, i64 %to_column, i64 0)
   %next_i = add i64 %i, 1
   br label %head
@@ -226,7 +232,7 @@ def _set_rows(rule: Rule) -> str:
     ]
     for i, name in enumerate(rule.arrays):
         if not name.startswith("scalar"):
-            address = "%update" if name == "update" else f"%row_of_{name}"
+            address = f"%row_of_{name}" if name.startswith("table") else f"%{name}"
             lines.append(f"store ptr {address}, ptr %wire_{i}")
     return "".join(f"\n  {line}" for line in lines)
 

@@ -194,7 +194,12 @@ def update(
 
 
 def scatter(
-    function: str, table: Array, indices: Array, updates: Array, sources: Array | None = None
+    function: str,
+    table: Array,
+    indices: Array,
+    updates: Array,
+    sources: Array | None = None,
+    factors: Array | None = None,
 ) -> bool | None:
     """Updates one row per index, in order: `table[indices[i]] = f(that row, updates[i])`.
 
@@ -205,6 +210,8 @@ def scatter(
         updates: `indices.shape + table.shape[1:]` of the table's dtype, or a scalar; with `sources`
             any number of rows.
         sources: The row of `updates` to use for each index.
+        factors: What to multiply each row of `updates` by, of the table's dtype, as many as
+            indices.
 
     Returns:
         As `update`.
@@ -218,6 +225,10 @@ def scatter(
         return None
     if not _is_plain(table) or not _is_plain(updates) or updates.dtype != table.dtype:
         return None
+    if factors is not None and (
+        not _is_plain(factors) or factors.dtype != table.dtype or factors.size != indices.size
+    ):
+        return None
     if np.may_share_memory(updates, table):
         updates = updates.copy()
     row = math.prod(table.shape[1:])
@@ -225,14 +236,21 @@ def scatter(
     parts = _parts(size_bytes) if row >= _SHARED_COLUMNS else 1
     rows = updates.shape[0] if sources is not None else 0
     header = _memory.fill(indices.size, table.shape[0], row, parts, sources=rows)
-    run = _scatter(function, index, dtype, is_scalar, source, parts, size_bytes > _SHORT_BYTES)
-    given = (updates,) if sources is None else (updates, sources)
-    if not run(header, indices, table, *given):
+    is_long, is_scaled = size_bytes > _SHORT_BYTES, factors is not None
+    run = _scatter(function, index, dtype, is_scalar, source, is_scaled, parts, is_long)
+    given = [each for each in (sources, factors) if each is not None]
+    if not run(header, indices, table, updates, *given):
         return None
     return bool(header[Header.BAD] < 0)
 
 
-def sum_rows(data: Array, ids: Array, count: int, sources: Array | None = None) -> Array | None:
+def sum_rows(
+    data: Array,
+    ids: Array,
+    count: int,
+    sources: Array | None = None,
+    factors: Array | None = None,
+) -> Array | None:
     """Row s of the result is the sum of the rows of `data` whose id is s, in order.
 
     Args:
@@ -240,6 +258,7 @@ def sum_rows(data: Array, ids: Array, count: int, sources: Array | None = None) 
         ids: [rows] integers in [0, count).
         count: Rows of the result.
         sources: [rows] integers: sums `data[sources]` instead.
+        factors: [rows] numbers of the dtype of `data` to multiply the rows by.
 
     Returns:
         [count, ...]; None if machine code does not support the arrays.
@@ -247,7 +266,7 @@ def sum_rows(data: Array, ids: Array, count: int, sources: Array | None = None) 
     if data.dtype not in _NUMBERS or not data.ndim:
         return None
     sums = np.zeros((count, *data.shape[1:]), data.dtype)
-    return sums if scatter("add", sums, ids, data, sources) else None
+    return sums if scatter("add", sums, ids, data, sources, factors) else None
 
 
 def _index_of(indices: Array) -> DType | None:
@@ -288,18 +307,29 @@ def _scatter(
     dtype: DType,
     is_scalar: bool,
     source: DType | None,
+    is_scaled: bool,
     parts: int,
     releases_gil: bool,
 ) -> Callable[..., bool]:
     row, given = Operand(dtype, (True,)), Operand(dtype, (not is_scalar,))
-    if function == SET:
-        rule = sparse_rows_update.rule(Kernel(1, (given,), (), (0,)), ("update", "table0"))
-    else:
-        kernel = Kernel(1, (row, given), (Instruction(function, (0, 1), dtype),), (2,))
-        update = "scalar0" if is_scalar else "update"
-        rule = sparse_rows_update.rule(kernel, ("table0", update, "table0"))
+    inputs, roles = [given], ["scalar0" if is_scalar else "update"]
+    if is_scaled:
+        inputs.append(Operand(dtype, (False,)))
+        roles.append("factor")
+    if function != SET:
+        inputs.append(row)
+        roles.append("table0")
+    result, instructions = 0, []
+    if is_scaled:
+        result = len(inputs)
+        instructions.append(Instruction("multiply", (0, 1), dtype))
+    if function != SET:
+        instructions.append(Instruction(function, (len(inputs) - 1, result), dtype))
+        result = len(inputs) + len(instructions) - 1
+    kernel = Kernel(1, tuple(inputs), tuple(instructions), (result,))
+    rule = sparse_rows_update.rule(kernel, (*roles, "table0"))
     text = sparse_rows_update.scatter(rule, index, dtype, source)
-    return _bound(text, 4 if source is None else 5, parts, releases_gil)
+    return _bound(text, 4 + (source is not None) + is_scaled, parts, releases_gil)
 
 
 def _bound(text: str, arrays: int, parts: int, releases_gil: bool) -> Callable[..., bool]:

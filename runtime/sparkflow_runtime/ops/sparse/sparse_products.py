@@ -15,6 +15,7 @@ from sparkflow_runtime.dtypes import INDEX, NUMERIC, bfloat16, float32, int64
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.elementwise.elementwise_table import conjugated
+from sparkflow_runtime.ops.native import row_kernels
 from sparkflow_runtime.ops.native.equal_rows import sum_by_segment
 from sparkflow_runtime.ops.op import Array, Inference, Op
 from sparkflow_runtime.ops.registry import register
@@ -73,17 +74,25 @@ class SparseTensorDenseMatMul(Op):
                 message=f"Tensors a and b must be matrices, got shapes {bracketed(shape)} and "
                 f"{bracketed(b.shape)}"
             )
-        flat_positions(indices.astype(np.int64), shape.tolist())
-        right = np.conj(b.T) if adjoint_b else b
-        rows, columns = indices.T if not adjoint_a else indices.T[::-1]
-        size, inner = (int(n) for n in (shape if not adjoint_a else shape[::-1]))
+        right = np.ascontiguousarray(b.T) if adjoint_b else b
+        rows, columns = (np.ascontiguousarray(each) for each in indices.T)
+        size, inner = (int(n) for n in shape)
+        if adjoint_a:
+            rows, columns, size, inner = columns, rows, inner, size
         if inner != right.shape[0]:
             raise InvalidArgumentError(
                 message=f"Cannot multiply A and B because inner dimension does not match: {inner} "
                 f"vs. {right.shape[0]}. Did you forget a transpose?"
             )
-        factors = np.conj(values) if adjoint_a and values.dtype.kind == "c" else values
-        return sum_by_segment(np, factors[:, None] * right[columns], rows, size)
+        if values.dtype.kind == "c":
+            right = np.conj(right) if adjoint_b else right
+            values = np.conj(values) if adjoint_a else values
+        elif size >= 0:
+            product = row_kernels.sum_rows(right, rows, size, columns, values)
+            if product is not None:
+                return product
+        flat_positions(indices.astype(np.int64), shape.tolist())
+        return sum_by_segment(np, values[:, None] * right[columns], rows, size)
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> Sequence[Tensor | None]:
         """Of the elements: products of rows; of b: the adjoint product."""

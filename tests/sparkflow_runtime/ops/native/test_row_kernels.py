@@ -119,6 +119,39 @@ def test_changes_rows_one_after_the_other(function, is_scalar, dtype):
     np.testing.assert_array_equal(table, expected)
 
 
+@pytest.mark.parametrize("source", [None, *INDICES])
+@pytest.mark.parametrize("dtype", NUMBERS)
+@pytest.mark.parametrize("row", [(), (7,), (5, 8)])
+def test_sums_multiples_of_rows(row, dtype, source):
+    data, ids, factors = numbers((60, *row), dtype), places(60, 9), numbers(60, dtype, 2)
+    sources = None if source is None else places(60, 60, source, 3)
+    found = row_kernels.sum_rows(data, ids, 9, sources, factors)
+    expected = np.zeros((9, *row), dtype)
+    chosen = data if source is None else data[sources]
+    np.add.at(expected, ids, chosen * factors.reshape(-1, *(1,) * len(row)))
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, expected, rtol=1e-6)  # products may be rounded or not
+
+
+def test_multiples_of_one_number_and_of_rows_that_are_set():
+    table, ids, factors = numbers((9, 4), np.float32), places(20, 9), numbers(20, np.float32)
+    added, assigned, updates = table.copy(), table.copy(), numbers((20, 4), np.float32, 2)
+    assert row_kernels.scatter("add", added, ids, np.array(3, np.float32), None, factors)
+    assert row_kernels.scatter(row_kernels.SET, assigned, ids, updates, None, factors)
+    expected = table.copy()
+    np.add.at(expected, ids, 3 * factors[:, None])
+    np.testing.assert_allclose(added, expected, rtol=1e-6)
+    for i, factor in zip(ids, factors[:, None] * updates, strict=True):
+        expected[i] = factor
+    np.testing.assert_array_equal(assigned[np.unique(ids)], expected[np.unique(ids)])
+
+
+def test_there_is_one_factor_of_the_same_dtype_for_each_row():
+    data, ids = numbers((20, 4), np.float32), places(20, 9)
+    for factors in (numbers(19, np.float32), numbers(20, np.float64), numbers(40, np.float32)[::2]):
+        assert row_kernels.sum_rows(data, ids, 9, None, factors) is None
+
+
 def test_the_last_of_several_rows_that_are_set_remains():
     table, indices = numbers((4, 5), np.float32), np.array([2, 0, 2])
     updates = numbers((3, 5), np.float32, seed=3)
