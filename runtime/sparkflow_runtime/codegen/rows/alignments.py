@@ -22,7 +22,7 @@ from sparkflow_runtime.codegen.machine.entry import NOT_COUNTED
 from sparkflow_runtime.codegen.machine.llvm_text import Code, Value, Vectors, constant
 from sparkflow_runtime.codegen.rows.sparse_rows_update import joined
 from sparkflow_runtime.dtypes import float64
-from sparkflow_runtime.once import latest, once
+from sparkflow_runtime.once import latest
 
 Array = np.ndarray[Any, Any]
 _ELEMENTS: Final = {"f": "float", "d": "double"}
@@ -98,7 +98,6 @@ def _text(kind: str, merges: bool) -> str:
     return joined(_functions(), _Writer(kind, merges).text())
 
 
-@once
 def _functions() -> str:
     """Returns the functions `exp` and `log` of vectors that fill a register."""
     from llvmlite import ir
