@@ -39,8 +39,8 @@ def descending(value: Array) -> Array:
     keys = _keys(value) if value.size >= LEAST_SORTED and size <= _POSITIONS else None
     if keys is None:
         # A stable ascending sort of the reversed row, read backwards.
-        order: Array = np.argsort(value[..., ::-1], axis=-1, kind="stable")
-        return size - 1 - order[..., ::-1]
+        order: Array = size - 1 - np.argsort(value[..., ::-1], axis=-1, kind="stable")
+        return order[..., ::-1]
     keys <<= _POSITION_BITS
     keys |= np.arange(size)
     keys.sort(axis=-1)
