@@ -6,20 +6,24 @@ constants, so that shape arithmetic, which is frequent in gradients, costs nothi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import numpy as np
 
-from sparkflow_runtime.dtypes import DType
+from sparkflow_runtime.dtypes import DType, variant
 from sparkflow_runtime.errors import OpError
-from sparkflow_runtime.ir.node import Endpoint, Node
+from sparkflow_runtime.ir.function import Function
+from sparkflow_runtime.ir.node import Endpoint, Node, parse_endpoint
 from sparkflow_runtime.ops import evaluation, registry
 from sparkflow_runtime.ops.fusion import is_uniform
-from sparkflow_runtime.ops.op import Inference, Op
+from sparkflow_runtime.ops.op import Held, Inference, Op
+from sparkflow_runtime.ops.traits import NOTHING_HELD
 from sparkflow_runtime.ops.value import Value, fixed, wholly
-from sparkflow_runtime.shapes import Shape
+from sparkflow_runtime.shapes import SCALAR, Shape
+
+_NOTHING: Final[Mapping[Endpoint, Held]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +34,13 @@ class Known:
         dtype: The dtype; a reference type for references.
         shape: None, or with None, if unknown.
         value: The value, if constants and shapes determine it.
+        held: What it holds, if it is a list or a tape.
     """
 
     dtype: DType
     shape: Shape
     value: Any = None
+    held: Held = NOTHING_HELD
 
     @property
     def full_shape(self) -> tuple[int, ...] | None:
@@ -44,14 +50,23 @@ class Known:
         return self.shape  # type: ignore[return-value]  # no None in it
 
 
+Define = Callable[[str], Function]
+"""Returns the function of a name."""
+
+
 def find_known(
-    nodes: Sequence[Node], given: Mapping[Endpoint, tuple[int, ...]]
+    nodes: Sequence[Node],
+    given: Mapping[Endpoint, tuple[int, ...]],
+    define: Define | None = None,
+    held: Mapping[Endpoint, Held] = _NOTHING,
 ) -> dict[Endpoint, Known]:
     """Infers what is known of every output.
 
     Args:
         nodes: One partition in execution order.
         given: Shapes of tensors that cannot be inferred: arguments, data.
+        define: Returns the functions of loops; None if nothing is to be inferred from them.
+        held: What is known of lists and tapes among the arguments.
     """
     known: dict[Endpoint, Known] = {}
     handles: dict[Endpoint, Shape] = {}
@@ -66,6 +81,10 @@ def find_known(
         if op.is_variable and op.signature.gives_handles:
             handles[Endpoint(node.name, 0)] = node.attrs["shape"]
         inputs = [known[endpoint] for endpoint in node.inputs]
+        results = _after_loop(node, inputs, define) if op.is_loop and define is not None else None
+        if results is not None:
+            known.update((Endpoint(node.name, slot), each) for slot, each in enumerate(results))
+            continue
         found = _shapes(op, node, inputs, len(outputs), handles)
         values = _computed(op, node, inputs, outputs, found)
         for slot, dtype in enumerate(outputs):
@@ -76,7 +95,102 @@ def find_known(
             shape = None if found is None else found[slot]
             shape = None if endpoint in reshaped else given.get(endpoint, shape)
             known[endpoint] = Known(dtype, shape)
+        if variant in outputs:
+            for slot, each in enumerate(_held(op, node, inputs)):
+                endpoint = Endpoint(node.name, slot)
+                known[endpoint] = replace(known[endpoint], held=each)
+            first = Endpoint(node.name, 0)
+            if first in held:
+                known[first] = replace(known[first], held=held[first])
     return known
+
+
+def arguments_of(
+    function: Function, inputs: Sequence[Known]
+) -> tuple[dict[Endpoint, tuple[int, ...]], dict[Endpoint, Held]]:
+    """Returns the shapes of a function's arguments, and what they hold, for `find_known`."""
+    shapes, held = {}, {}
+    for node, each in zip(function.args, inputs, strict=True):
+        if each.dtype is variant:
+            held[Endpoint(node.name, 0)] = each.held
+        elif each.full_shape is not None:
+            shapes[Endpoint(node.name, 0)] = each.full_shape
+    return shapes, held
+
+
+def variables_of(node: Node, inputs: Sequence[Known], define: Define) -> Sequence[Known]:
+    """Returns what is known of a loop's variables in every iteration, given their first values."""
+    found = _iterated(define(node.attrs["body"]), inputs, define)
+    return [replace(each, held=NOTHING_HELD) for each in inputs] if found is None else found[0]
+
+
+def _after_loop(node: Node, inputs: Sequence[Known], define: Define) -> list[Known] | None:
+    """What is known of the results of a loop; None if an iteration changes a shape."""
+    if "body" not in node.attrs:
+        return None
+    body = define(node.attrs["body"])
+    found = _iterated(body, inputs, define)
+    if found is None:
+        return None
+    variables, known = found
+    tensors = {
+        name: known[endpoint].full_shape
+        for name in body.taped or ()
+        if (endpoint := parse_endpoint(name)) in known
+    }
+    tape = Known(variant, SCALAR, None, Held(tensors=tensors))
+    return [*(replace(each, value=None) for each in variables), tape]
+
+
+def _iterated(
+    body: Function, inputs: Sequence[Known], define: Define
+) -> tuple[list[Known], dict[Endpoint, Known]] | None:
+    """What is known of the variables, and of the body's tensors, in every iteration."""
+    variables = list(inputs)
+    while True:  # at most twice per list: what is first set in an iteration is set in the next one
+        given, held = arguments_of(body, variables)
+        known = find_known(list(body.body), given, define, held)
+        results = [known[each.inputs[0]] for each in body.results]
+        after = [
+            _unchanged(one, other)
+            for one, other in zip(variables, results[: len(variables)], strict=True)
+        ]
+        if any(each is None for each in after):
+            return None
+        before, variables = variables, [each for each in after if each is not None]
+        if before == variables:
+            return variables, known
+
+
+def _unchanged(before: Known, after: Known) -> Known | None:
+    """What is known of a variable before and after an iteration; None if its shape may change."""
+    if before.dtype is not variant:
+        is_same = before.full_shape is not None and before.full_shape == after.full_shape
+        return before if is_same else None
+    old, new = before.held, after.held
+    if old.is_unset:
+        length = old.length if old.length == new.length else None
+        return replace(before, held=Held(length, new.element, new.is_unset))
+    length = old.length if old.length == new.length else None
+    element = old.element if old.element == new.element else None
+    return replace(before, held=Held(length, element, False, old.tensors))
+
+
+def _held(op: Op, node: Node, inputs: Sequence[Known]) -> Sequence[Held]:
+    if op.passes_on:
+        return [each.held for each in inputs]
+    try:
+        return op.holds(
+            Inference(
+                [each.shape for each in inputs],
+                [each.dtype for each in inputs],
+                node.attrs,
+                lambda index: wholly(inputs[index].value),
+                held=lambda index: inputs[index].held,
+            )
+        )
+    except (OpError, ValueError, TypeError, IndexError):
+        return ()  # the node raises it at run time
 
 
 def without_shapes(
@@ -117,8 +231,12 @@ def _shapes(
         return handles.get(node.inputs[index])
 
     static, kinds = [each.shape for each in inputs], [each.dtype for each in inputs]
+
+    def held(index: int) -> Held:
+        return inputs[index].held
+
     try:
-        found = op.infer(Inference(static, kinds, node.attrs, constant, variable))
+        found = op.infer(Inference(static, kinds, node.attrs, constant, variable, held))
     except (OpError, ValueError, TypeError, IndexError, ArithmeticError, NotImplementedError):
         return None  # the node raises it at run time, or its shape is known only then
     return found if len(found) == count else None

@@ -551,6 +551,9 @@ class _Compiler:
 
         kernels = Kernels(bind, bind_out, bind_group=bind_group, copies_reads=self._copies_reads)
 
+        functions = context.functions
+        define = functions.define if isinstance(functions, _Functions) else None
+
         def plan(shapes: Sequence[Any]) -> Planned:
             by_index = dict(zip(order, shapes, strict=True))
             return make_plan(
@@ -560,6 +563,7 @@ class _Compiler:
                 self.is_function,
                 self.copied_reads,
                 bind_loop=self._loop_kernel,
+                define=define,
             )
 
         return Specialisations(plan, resources=context.resources)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from sparkflow_runtime.compiler import emit
-from sparkflow_runtime.compiler.known import Known, find_known, without_shapes
+from sparkflow_runtime.compiler.known import Define, Known, find_known, without_shapes
 from sparkflow_runtime.compiler.plan import Unit, make_units, single_units
 from sparkflow_runtime.compiler.planned import Planned
 from sparkflow_runtime.compiler.storage import Kernels, Storage, assign_storage
@@ -85,6 +85,7 @@ def make_plan(
     copied: set[tuple[str, int]],
     compile_kernel: CompileKernel | None = None,
     bind_loop: BindLoop | None = None,
+    define: Define | None = None,
 ) -> Planned:
     """Returns the plan of a partition for arguments of these shapes.
 
@@ -97,6 +98,7 @@ def make_plan(
         compile_kernel: Compiles fused kernels, or raises UnsupportedKernel; None for machine code
             of this processor, if it has a code generator.
         bind_loop: Returns faster kernels for loops, if possible, see `loops`.
+        define: Returns the functions of loops, see `known`.
     """
     given = {
         Endpoint(node.name, 0): shapes[node.attrs["index"]]
@@ -115,6 +117,7 @@ def make_plan(
         "least_alone": least_alone,
         "kernels": kernels,
         "bind_loop": bind_loop,
+        "define": define,
         "bind_fused": bind_fused,
         "copied": copied,
         "is_function": is_function,
@@ -250,7 +253,7 @@ def _grouped(units: list[Unit], known: Mapping[Endpoint, Known], kernels: Kernel
 
 
 GIVEN: Final = (
-    *("nodes", "given", "compile_kernel", "least_alone", "kernels"),
+    *("nodes", "given", "define", "compile_kernel", "least_alone", "kernels"),
     *("bind_loop", "bind_fused", "copied", "is_function"),
 )
 """The input of the first phase of `PLANNING`: the prepared arguments of `make_plan`."""
@@ -262,7 +265,7 @@ EMISSION: Final = Phase(
     ("planned",),
 )
 PLANNING: Final = (
-    Phase("known", find_known, ("nodes", "given"), ("known",)),
+    Phase("known", find_known, ("nodes", "given", "define"), ("known",)),
     Phase(
         "loops",
         _with_loops,

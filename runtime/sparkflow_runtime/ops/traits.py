@@ -60,6 +60,27 @@ class NodeView(Protocol):
         """All attributes, completed and canonical."""
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What is known of the tensors that a list or a tape holds.
+
+    Attributes:
+        length: The number of elements of a list.
+        element: The shape of all set elements of a list, if it is known.
+        is_unset: Whether no element of a list is set.
+        tensors: The shapes of a tape's tensors, by name.
+    """
+
+    length: int | None = None
+    element: Shape = None
+    is_unset: bool = False
+    tensors: Mapping[str, Shape] = field(default_factory=dict)
+
+
+NOTHING_HELD: Final = Held()
+"""Of a list or a tape of which nothing is known."""
+
+
 @dataclass(slots=True)
 class Inference:
     """A node as shape inference sees it: static shapes, dtypes, attributes, known inputs."""
@@ -69,6 +90,7 @@ class Inference:
     attrs: Mapping[str, Any]
     known: Callable[[int], Value | None] = field(default=lambda _: None)
     variable: Callable[[int], Shape] = field(default=lambda _: None)
+    held: Callable[[int], Held] = field(default=lambda _: NOTHING_HELD)
 
     def value(self, index: int) -> np.ndarray[Any, Any] | None:
         """The value of input `index` if the graph determines all of its elements, else None."""
@@ -263,6 +285,13 @@ class Arithmetic(_Described):
     def list_access(self, node: NodeView) -> ListAccess | None:
         """The node's access to a list of tensors, if it does nothing else."""
         return None
+
+    def holds(self, node: Inference) -> Sequence[Held]:
+        """What the lists and tapes among the outputs hold, per output; () if nothing is known.
+
+        `node.held` has that of the inputs.
+        """
+        return ()
 
     def float_operations(self, node: Inference, outputs: Sequence[Shape]) -> int:
         """The number of floating-point operations of a node, as counted by TensorFlow's profiler.

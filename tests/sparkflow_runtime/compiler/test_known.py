@@ -4,6 +4,7 @@ from sparkflow_runtime import dtypes
 from sparkflow_runtime.compiler.known import Known, find_known, without_shapes
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops.evaluation import MAX_VALUE_BYTES
+from sparkflow_runtime.ops.op import Held
 from support.graphs import const, node, variable
 from support.plans import arg
 
@@ -106,3 +107,66 @@ def test_whatever_the_shapes_are_dtypes_and_constants_are_known() -> None:
     assert found[Endpoint("one", 0)].value is held
     assert found[Endpoint("sum", 0)].dtype.is_ref
     assert found[Endpoint("shape", 0)].dtype == dtypes.int32
+
+
+INT = dtypes.int32
+FLOAT = dtypes.float32
+
+
+def held(*nodes: Node, **given: tuple[int, ...]) -> Held:
+    """What the list of the last node holds."""
+    return known(*nodes, **given)[nodes[-1].name].held
+
+
+RESERVED = (
+    const("any", [-1], INT),
+    const("count", 6, INT),
+    node("list", "TensorListReserve", "any", "count", element_dtype=FLOAT, shape_type=INT),
+)
+
+
+def set_item(name: str, source: str, item: str, resizes: bool = False) -> Node:
+    attrs = {"element_dtype": FLOAT, "resize_if_index_out_of_bounds": resizes}
+    return node(name, "TensorListSetItem", source, "count", item, **attrs)
+
+
+def test_the_rows_of_a_tensor_are_elements() -> None:
+    of_rows = {"element_dtype": FLOAT, "shape_type": INT}
+    nodes = [
+        arg("x", 0),
+        const("any", [-1], INT),
+        const("i", 2, INT),
+        node("list", "TensorListFromTensor", "x", "any", **of_rows),
+        node("same", "Identity", "list", T=dtypes.variant),
+        node("row", "TensorListGetItem", "same", "i", "any", element_dtype=FLOAT),
+        node("all", "TensorListStack", "same", "any", element_dtype=FLOAT),
+    ]
+    found = known(*nodes, x=(7, 3, 4))
+    assert found["same"].held == Held(7, (3, 4))
+    assert found["row"].full_shape == (3, 4)
+    assert found["all"].full_shape == (7, 3, 4)
+
+
+def test_elements_that_are_set_have_one_shape_or_none_is_known() -> None:
+    x, y = arg("x", 0), arg("y", 1)
+    shapes = {"x": (3, 4), "y": (5,)}
+    assert held(*RESERVED) == Held(6, is_unset=True)
+    once = set_item("a", "list", "x")
+    assert held(x, *RESERVED, once, x=(3, 4)) == Held(6, (3, 4))
+    assert held(x, *RESERVED, once, set_item("b", "a", "x"), x=(3, 4)) == Held(6, (3, 4))
+    assert held(x, y, *RESERVED, once, set_item("b", "a", "y"), **shapes) == Held(6)
+    again = set_item("c", "b", "y")
+    assert held(x, y, *RESERVED, once, set_item("b", "a", "y"), again, **shapes) == Held(6)
+    assert held(x, *RESERVED, set_item("a", "list", "x", resizes=True), x=(3,)) == Held(None, (3,))
+    assert held(x, *RESERVED, once) == Held(6)  # the shape of x is unknown
+
+
+def test_sums_of_lists_have_elements_if_all_have() -> None:
+    x, y = arg("x", 0), arg("y", 1)
+    one, other = set_item("a", "list", "x"), set_item("b", "list", "y")
+    total = node("total", "_AddVariants", "a", "b", N=2)
+    given = (x, y, *RESERVED, one, other, total)
+    assert held(*given, x=(3,), y=(3,)) == Held(6, (3,))
+    assert held(*given, x=(3,), y=(4,)) == Held(6)
+    total = node("total", "_AddVariants", "list", "a", N=2)
+    assert held(x, *RESERVED, one, total, x=(3,)) == Held(6, (3,))

@@ -8,16 +8,17 @@ add where the forward tensor was computed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.ops.inference import attribute, same_as, scalars
+from sparkflow_runtime.ops.inference import same_as, scalars
 from sparkflow_runtime.ops.kernel import KernelContext
-from sparkflow_runtime.ops.op import NodeView, Op, not_differentiable
+from sparkflow_runtime.ops.op import Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import list_attr, shape_attr, string_attr, type_attr
+from sparkflow_runtime.shapes import Shape
 
 
 @register
@@ -34,7 +35,16 @@ class TapeRead(Op):
         "output_shapes": list_attr("shape", []),
     }
     takes_step = False
-    infer = attribute("output_shapes")
+
+    def infer(self, node: Inference) -> Sequence[Shape]:
+        """The shapes in the forward run, or else those that the front end found."""
+        forward, declared = node.held(0).tensors, list(node.attrs["output_shapes"])
+        if not forward:
+            return declared
+        names = node.attrs["names"]
+        declared += [None] * (len(names) - len(declared))
+        found = [forward.get(name) for name in names]
+        return [b if a is None else a for a, b in zip(found, declared, strict=True)]
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """Selects from the entry of the call."""

@@ -15,9 +15,10 @@ from sparkflow_runtime import dtypes, shapes
 from sparkflow_runtime.errors import InvalidArgumentError, UnimplementedError
 from sparkflow_runtime.ops.inference import scalars
 from sparkflow_runtime.ops.list_access import Access, ListAccess
-from sparkflow_runtime.ops.op import Inference, NodeView, Op, not_differentiable
+from sparkflow_runtime.ops.op import Held, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, int_attr, type_attr
+from sparkflow_runtime.ops.static import constant_scalar
 from sparkflow_runtime.shapes import Shape
 
 SHAPE_TYPE = type_attr(frozenset({dtypes.int32, dtypes.int64}))
@@ -89,6 +90,14 @@ def element_shape_of(given: Any) -> Shape:
     if np.ndim(given) == 0:
         return None
     return tuple(None if size < 0 else int(size) for size in np.asarray(given).tolist())
+
+
+def _element(node: Inference, place: int) -> Shape:
+    """The shape of the first input's elements: given by input `place`, or else known of them."""
+    given = node.value(place)
+    shape = None if given is None else element_shape_of(given)
+    known = node.held(0).element
+    return shape if known is None or shapes.is_fully_defined(shape) else known
 
 
 def _complete(items: Sequence[Any], element_shape: Any) -> Shape:
@@ -163,6 +172,10 @@ class TensorListReserve(ListOp):
         """A list without set elements."""
         return ListAccess(Access.NEW)
 
+    def holds(self, node: Inference) -> Sequence[Held]:
+        """Nothing yet."""
+        return [Held(constant_scalar(node, 1, "num_elements"), is_unset=True)]
+
     def compute(self, xp: Any, element_shape: Any, size: Any, *, element_dtype: Any) -> Any:
         """A list of Nones."""
         if int(size) < 0:
@@ -211,6 +224,13 @@ class TensorListSetItem(ListOp):
         return ListAccess(
             Access.WRITE, attrs["_write_once"], attrs["resize_if_index_out_of_bounds"]
         )
+
+    def holds(self, node: Inference) -> Sequence[Held]:
+        """The element, if the others have its shape."""
+        before, shape = node.held(0), node.shapes[2]
+        length = None if node.attrs["resize_if_index_out_of_bounds"] else before.length
+        is_like = shapes.is_fully_defined(shape) and (before.is_unset or before.element == shape)
+        return [Held(length, shape if is_like else None)]
 
     def compute(
         self,
@@ -266,6 +286,10 @@ class TensorListUnset(ListOp):
         """Unsets an element."""
         return ListAccess(Access.CLEAR)
 
+    def holds(self, node: Inference) -> Sequence[Held]:
+        """The other elements."""
+        return [node.held(0)]
+
     def compute(self, xp: Any, value: TensorList, index: Any) -> Any:
         """A copy with a hole."""
         items = list(value.items)
@@ -292,9 +316,8 @@ class TensorListGetItem(ListOp):
         return ListAccess(Access.READ)
 
     def infer(self, node: Inference) -> Sequence[Shape]:
-        """The shape that the node specifies."""
-        given = node.value(2)
-        return [None if given is None else element_shape_of(given)]
+        """The shape that the node specifies, or that of all elements."""
+        return [_element(node, 2)]
 
     def compute(self, xp: Any, value: TensorList, index: Any, element_shape: Any) -> Any:
         """Looks it up."""
@@ -330,10 +353,9 @@ class TensorListStack(ListOp):
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The number of elements before their shape."""
-        given = node.value(1)
-        shape = None if given is None else element_shape_of(given)
-        count = node.attrs["num_elements"]
-        return [None if shape is None else (None if count < 0 else count, *shape)]
+        shape, count = _element(node, 1), node.attrs["num_elements"]
+        length = node.held(0).length if count < 0 else count
+        return [None if shape is None else (length, *shape)]
 
     def compute(self, xp: Any, value: TensorList, element_shape: Any) -> Any:
         """Stacks."""
@@ -374,6 +396,11 @@ class TensorListFromTensor(ListOp):
     outputs = "output_handle: variant"
     attrs = {"element_dtype": type_attr(), "shape_type": SHAPE_TYPE}
 
+    def holds(self, node: Inference) -> Sequence[Held]:
+        """The rows."""
+        shape = node.shapes[0]
+        return [Held(shape[0], shape[1:])] if shape else []
+
     def compute(self, xp: Any, tensor: Any, element_shape: Any) -> Any:
         """Views of the rows."""
         if tensor.ndim == 0:
@@ -401,8 +428,7 @@ class TensorListGather(ListOp):
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """The number of indices before the shape of the elements."""
-        given = node.value(2)
-        shape = None if given is None else element_shape_of(given)
+        shape = _element(node, 2)
         if shape is None:
             return [None]
         indices = node.shapes[1]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.list_access import Access, ListAccess
 from sparkflow_runtime.ops.lists.tensor_list import ListOp, TensorList
-from sparkflow_runtime.ops.op import NodeView, not_differentiable
+from sparkflow_runtime.ops.op import Held, Inference, NodeView, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import int_attr
 
@@ -25,6 +25,15 @@ class AddVariants(ListOp):
     def list_access(self, node: NodeView) -> ListAccess:
         """The sum, if the values are lists."""
         return ListAccess(Access.SUM)
+
+    def holds(self, node: Inference) -> Sequence[Held]:
+        """What all inputs hold, if they are lists of the same kind."""
+        held = [node.held(place) for place in range(node.attrs["N"])]
+        set_ones = [each for each in held if not each.is_unset]
+        first = (set_ones or held)[0]
+        is_like = all(each.element == first.element for each in set_ones)
+        length = first.length if all(each.length == first.length for each in held) else None
+        return [Held(length, first.element if is_like else None, not set_ones)]
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """Adds by kind."""
