@@ -474,7 +474,7 @@ class _Compiler:
         for node in self.nodes:
             try:
                 op = registry.lookup(node.op)
-                self.kernels[node.name] = self._kernel(op, node)
+                self.kernels[node.name] = self._by_shapes(op, node, self._kernel(op, node))
                 for endpoint in node.inputs:
                     if endpoint not in made:
                         raise InternalError(message=f"{endpoint} is read before it is computed")
@@ -495,6 +495,16 @@ class _Compiler:
         if self.context.observe is not None:
             kernel = self.context.observe(node, kernel)
         return kernel
+
+    def _by_shapes(self, op: Op, node: Node, kernel: Callable[..., Any]) -> Callable[..., Any]:
+        """Returns the kernel, that of a loop planned by its own shapes."""
+        context, functions = self.context, self.context.functions
+        if not op.is_loop or context.xp is not np or context.observe is not None:
+            return kernel
+        from sparkflow_runtime.compiler.loops.by_shapes import LoopByShapes
+
+        assert isinstance(functions, _Functions)
+        return LoopByShapes(node, kernel, self.nodes, self._loop_kernel, functions.taped)
 
     @property
     def _copies_reads(self) -> bool:

@@ -139,3 +139,17 @@ def test_sizes_may_change_from_step_to_step(name: str, native_runs: list[int]) -
         expected = losses(BUILDS[name], None, batches)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["lstm of lengths, all", "both ways", "scan"])
+def test_sequences_of_any_length_run_in_machine_code(name: str, native_runs: list[int]) -> None:
+    batches = [batch_of(3, time) for time in range(2, 16)]
+    found = losses(BUILDS[name], None, batches)
+    runs = len(native_runs)
+    loops = 4 if name == "both ways" else 2
+    assert runs >= loops * (len(batches) - 2)  # all but those whose shapes are new twice
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(native, "available", lambda: False)
+        expected = losses(BUILDS[name], None, batches)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
