@@ -8,7 +8,7 @@ import pytest
 
 import sparkflow as tf
 from sparkflow_runtime.compiler import specialise
-from sparkflow_runtime.compiler.loops import binding, planner
+from sparkflow_runtime.compiler.loops import binding, by_shapes, planner
 from sparkflow_runtime.compiler.loops.plan import LoopPlan
 from support.plans import without_machine_code
 
@@ -45,13 +45,28 @@ def spied_plans(monkeypatch: pytest.MonkeyPatch) -> list[LoopPlan]:
     return made
 
 
-def results(built: Built, turns: list[int], sightings: int, prepare: Any = None) -> list[list[Any]]:
-    """Returns what a session fetches, after checking that it never changes afterwards."""
+NEVER = 10**9
+"""So often shapes are never seen."""
+
+
+def results(
+    built: Built, turns: list[int], sightings: int, prepare: Any = None, loop_sightings: int = NEVER
+) -> list[list[Any]]:
+    """Returns what a session fetches, after checking that it never changes afterwards.
+
+    Args:
+        built: The loop.
+        turns: The numbers of iterations.
+        sightings: How often shapes of a partition are seen before it is planned for them.
+        prepare: Sets the variables.
+        loop_sightings: The same for a loop in a partition without a plan.
+    """
     fetches, feed = built
     found = []
     with pytest.MonkeyPatch.context() as patch, tf.Session() as session:
         patch.setattr(specialise, "EARLY", 0)
         patch.setattr(specialise, "SIGHTINGS", sightings)
+        patch.setattr(by_shapes, "SIGHTINGS", loop_sightings)
         session.run(tf.global_variables_initializer() if prepare is None else prepare)
         for count in turns:
             given = session.run(fetches, feed(count))
@@ -65,10 +80,12 @@ def results(built: Built, turns: list[int], sightings: int, prepare: Any = None)
 
 def compare(built: Built, turns: list[int], rtol: float = 1e-4, prepare: Any = None) -> None:
     """Checks that all ways to run the loop give the same; `prepare` sets its variables."""
-    expected = results(built, turns, 10**9, prepare)
+    expected = results(built, turns, NEVER, prepare)
     with without_machine_code():
         plain = results(built, turns, 1, prepare)
-    for found in (results(built, turns, 1, prepare), plain):
+    planned = results(built, turns, 1, prepare)
+    alone = results(built, turns, NEVER, prepare, loop_sightings=1)
+    for found in (planned, alone, plain):
         for given, wanted in zip(found, expected, strict=True):
             for one, other in zip(given, wanted, strict=True):
                 one, other = np.asarray(one), np.asarray(other)

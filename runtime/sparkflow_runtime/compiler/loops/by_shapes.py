@@ -60,8 +60,12 @@ class LoopByShapes:
         self._lock = threading.Lock()
         self._seen: OrderedDict[Hashable, int] = OrderedDict()
         self._kernels: OrderedDict[Hashable, Kernel] = OrderedDict()
-        bodies = {each.name: each.attrs.get("body") for each in nodes}
-        self._makers = [bodies.get(endpoint.node) for endpoint in node.inputs]
+        makers = {
+            Endpoint(each.name, len(each.attrs["T"])): each.attrs["body"]
+            for each in nodes
+            if each.op == node.op
+        }
+        self._makers = [makers.get(endpoint) for endpoint in node.inputs]
 
     def __call__(self, step: StepContext | None, *values: Any) -> Any:
         """Runs the loop."""
@@ -113,9 +117,11 @@ def _key(value: Any) -> Hashable:
     """What a plan depends on."""
     if type(value) is TensorList:
         return "list", value.is_unset, _element(value)
-    if isinstance(value, Sequence) or not hasattr(value, "shape"):
-        return "tape", tuple(map(_shape, value[0])) if len(value) else None
-    return _shape(value)
+    if isinstance(value, dict):
+        return "gradients of a tape"
+    if hasattr(value, "shape"):
+        return _shape(value)
+    return "tape", tuple(map(_shape, value[0])) if len(value) else None
 
 
 def _shape(value: Any) -> Shape:

@@ -126,7 +126,7 @@ def test_training_is_that_of_known_sizes_and_in_machine_code(
     unknown = losses(BUILDS[name], None, batches)
     assert len(native_runs) == 2 * count
     for one, other in zip(known, unknown, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["lstm of lengths, all", "both ways", "scan"])
@@ -138,7 +138,7 @@ def test_sizes_may_change_from_step_to_step(name: str, native_runs: list[int]) -
         patch.setattr(native, "available", lambda: False)
         expected = losses(BUILDS[name], None, batches)
     for one, other in zip(found, expected, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["lstm of lengths, all", "both ways", "scan"])
@@ -152,4 +152,4 @@ def test_sequences_of_any_length_run_in_machine_code(name: str, native_runs: lis
         patch.setattr(native, "available", lambda: False)
         expected = losses(BUILDS[name], None, batches)
     for one, other in zip(found, expected, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)

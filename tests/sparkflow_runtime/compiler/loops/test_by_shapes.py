@@ -25,7 +25,7 @@ class Loops:
 
     def __init__(self) -> None:
         kinds = [dtypes.float32, dtypes.variant, dtypes.variant]
-        forward = Node("forward", "While", (), (), "", {"body": "turn"})
+        forward = Node("forward", "While", (), (), "", {"T": kinds, "body": "turn"})
         inputs = (Endpoint("a", 0), Endpoint("b", 0), Endpoint("forward", 3))
         node = Node("loop", "While", inputs, (), "", {"T": kinds, "body": "back"})
         reader = Node("reader", "Identity", (Endpoint("loop", 0),), (), "", {})
