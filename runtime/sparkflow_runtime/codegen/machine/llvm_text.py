@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -155,6 +155,25 @@ class Code:
         self._lines.append(f"{name}_body:")
         yield now
         self.set(counter, self.add(now, step))
+        self.do(f"br label %{name}_head")
+        self._lines.append(f"{name}_end:")
+
+    @contextmanager
+    def turns(self) -> Iterator[Callable[[str], None]]:
+        """Repeats the code emitted inside; yields a function that leaves unless a condition holds.
+
+        The function may be called several times, also inside `when` and inner loops.
+        """
+        name = self._new("turns")
+        self.do(f"br label %{name}_head")
+        self._lines.append(f"{name}_head:")
+
+        def go_on_if(condition: str) -> None:
+            rest = self._new("rest")
+            self.do(f"br i1 {condition}, label %{rest}, label %{name}_end")
+            self._lines.append(f"{rest}:")
+
+        yield go_on_if
         self.do(f"br label %{name}_head")
         self._lines.append(f"{name}_end:")
 

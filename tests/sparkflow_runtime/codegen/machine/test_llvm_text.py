@@ -35,6 +35,24 @@ def test_loops_branches_and_variables() -> None:
     assert found.tolist() == [0, -1, -1, 2, -1, -1, 6, -1, -1, 15, -1]
 
 
+def test_turns_end_at_any_of_their_conditions() -> None:
+    code = Code()
+    (out,) = code.arrays(1)
+    (limit,) = code.sizes(1)
+    with code.loop("%lo", "%hi") as i:
+        total = code.variable("i64", 0)
+        with code.turns() as go_on_if:
+            now = code.get(total)
+            go_on_if(code.compare("slt", now, limit))
+            with code.when(code.compare("eq", i, 1)):
+                go_on_if(code.compare("slt", now, 2))
+            code.set(total, code.add(now, 1))
+        code.store("i64", code.get(total), code.at("i64", out, i))
+    found = np.full(3, -1)
+    assert native.body(code.module()).bind([5], [3], 3)(found)
+    assert found.tolist() == [5, 2, 5]
+
+
 @pytest.mark.parametrize("element", ["float", "double"])
 def test_vectors_with_masks(element: str) -> None:
     kind = np.float32 if element == "float" else np.float64
