@@ -14,6 +14,11 @@ from sparkflow_runtime.codegen.images.cropping import Places, crop, spread
 from sparkflow_runtime.dtypes import FLOATING, REAL, float32
 from sparkflow_runtime.errors import InvalidArgumentError, OutOfRangeError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
+from sparkflow_runtime.ops.image.suppression import (
+    check_boxes,
+    suppressed,
+    suppressed_by_matrix,
+)
 from sparkflow_runtime.ops.inference import same_as
 from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
@@ -266,54 +271,21 @@ class CropAndResizeGradBoxes(Op):
         return result
 
 
-def box_overlaps(box: HostArray, boxes: HostArray) -> HostArray:
-    """Intersection over union of one box with others."""
-    low = np.minimum(boxes[:, :2], boxes[:, 2:])
-    high = np.maximum(boxes[:, :2], boxes[:, 2:])
-    mine_low, mine_high = np.minimum(box[:2], box[2:]), np.maximum(box[:2], box[2:])
-    sizes = np.prod(high - low, axis=1)
-    mine = np.prod(mine_high - mine_low)
-    common = np.prod(np.maximum(np.minimum(high, mine_high) - np.maximum(low, mine_low), 0), axis=1)
-    positive = (sizes > 0) & (mine > 0)
-    union = np.where(positive, sizes + mine - common, 1)
-    return np.where(positive, common / union, 0)
-
-
-def _suppressed(
-    scores: HostArray, limit: int, threshold: float, least: float, overlap: Any
-) -> list[int]:
-    """Selects boxes by descending score, without those that overlap one selected before."""
-    order = np.argsort(-scores, kind="stable")
-    chosen: list[int] = []
-    for candidate in order[scores[order] > least].tolist():
-        if len(chosen) == limit:
-            break
-        if not chosen or not (overlap(candidate, np.array(chosen)) > threshold).any():
-            chosen.append(candidate)
-    return chosen
-
-
 def _chosen_boxes(
     boxes: HostArray, scores: HostArray, limit: HostArray, threshold: HostArray, least: float
-) -> list[int]:
-    if boxes.ndim != 2 or boxes.shape[1] != 4:
-        raise InvalidArgumentError(message=f"boxes must be [boxes, 4]: {bracketed(boxes.shape)}")
-    if scores.shape != boxes.shape[:1]:
-        raise InvalidArgumentError(
-            message=f"scores has incompatible shape: {bracketed(scores.shape)} for "
-            f"{len(boxes)} boxes"
-        )
+) -> HostArray:
+    check_boxes(boxes, scores)
     bound = float(threshold)
     if not 0 <= bound <= 1:
         raise InvalidArgumentError(message="iou_threshold must be in [0, 1]")
-    wide = boxes.astype(np.float32)
-    return _suppressed(
-        scores,
-        scalar(limit, "max_output_size"),
-        bound,
-        least,
-        lambda candidate, chosen: box_overlaps(wide[candidate], wide[chosen]),
-    )
+    return suppressed(boxes, scores, scalar(limit, "max_output_size"), bound, least)
+
+
+def padded(values: HostArray, size: int) -> HostArray:
+    """Returns a vector with zeros behind it if it has fewer elements than `size`."""
+    result = np.zeros(max(size, len(values)), values.dtype)
+    result[: len(values)] = values
+    return result
 
 
 @register
@@ -342,7 +314,7 @@ class NonMaxSuppressionV3(Op):
         self, xp: Any, boxes: Array, scores: Array, limit: Array, threshold: Array, least: Array
     ) -> Array:
         """The indices."""
-        return np.array(_chosen_boxes(boxes, scores, limit, threshold, float(least)), np.int32)
+        return _chosen_boxes(boxes, scores, limit, threshold, float(least))
 
 
 @register
@@ -372,8 +344,8 @@ class NonMaxSuppressionV4(NonMaxSuppressionV3):
         chosen = _chosen_boxes(boxes, scores, limit, threshold, float(least))
         count = len(chosen)
         if pad_to_max_output_size:
-            chosen += [0] * (int(limit) - count)
-        return np.array(chosen, np.int32), np.array(count, np.int32)
+            chosen = padded(chosen, int(limit))
+        return chosen, np.array(count, np.int32)
 
 
 @register
@@ -398,11 +370,6 @@ class NonMaxSuppressionWithOverlaps(Op):
         self, xp: Any, overlaps: Array, scores: Array, limit: Array, threshold: Array, least: Array
     ) -> Array:
         """The indices."""
-        chosen = _suppressed(
-            scores,
-            scalar(limit, "max_output_size"),
-            float(threshold),
-            float(least),
-            lambda candidate, others: overlaps[candidate, others],
+        return suppressed_by_matrix(
+            overlaps, scores, scalar(limit, "max_output_size"), float(threshold), float(least)
         )
-        return np.array(chosen, np.int32)

@@ -19,7 +19,13 @@ from sparkflow_runtime.dtypes import (
     uint8,
 )
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.ops.image.image_boxes import box_overlaps
+from sparkflow_runtime.ops.image.image_boxes import padded
+from sparkflow_runtime.ops.image.suppression import (
+    check_boxes,
+    soft_suppressed,
+    suppressed_by_class,
+)
+from sparkflow_runtime.ops.indexing.ordering import descending
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.random.random import RandomStream, stream_of
@@ -270,35 +276,6 @@ def _window(
     return 0, 0, height, width
 
 
-def soft_suppressed(
-    boxes: HostArray,
-    scores: HostArray,
-    limit: int,
-    threshold: float,
-    least: float,
-    sigma: float,
-) -> tuple[list[int], list[float]]:
-    """Selects boxes by descending score; each lowers the scores of those that it overlaps.
-
-    With `sigma` 0 the scores of boxes that overlap less than `threshold` are unchanged. Source:
-    Bodla et al., Soft-NMS, 2017.
-    """
-    left = scores.astype(np.float64)
-    chosen: list[int] = []
-    values: list[float] = []
-    while len(chosen) < limit and left.size:
-        best = int(left.argmax())
-        if not left[best] > least:
-            break
-        chosen.append(best)
-        values.append(float(left[best]))
-        overlap = box_overlaps(boxes[best], boxes)
-        weight = np.exp(-0.5 / sigma * overlap**2) if sigma > 0 else np.ones(len(boxes))
-        left = np.where(overlap <= threshold, left * weight, -np.inf)
-        left[chosen] = -np.inf
-    return chosen, values
-
-
 @register
 class NonMaxSuppressionV5(Op):
     """Like `NonMaxSuppressionV4`, with reduced scores for overlapping boxes."""
@@ -336,18 +313,14 @@ class NonMaxSuppressionV5(Op):
         pad_to_max_output_size: bool,
     ) -> tuple[Array, ...]:
         """The indices, their scores, and their number."""
+        check_boxes(boxes, scores)
         chosen, values = soft_suppressed(
             boxes, scores, int(limit), float(threshold), float(least), float(sigma)
         )
         count = len(chosen)
         if pad_to_max_output_size:
-            chosen += [0] * (int(limit) - count)
-            values += [0.0] * (int(limit) - count)
-        return (
-            np.array(chosen, np.int32),
-            np.array(values, scores.dtype),
-            np.array(count, np.int32),
-        )
+            chosen, values = padded(chosen, int(limit)), padded(values, int(limit))
+        return chosen, values, np.array(count, np.int32)
 
 
 @register
@@ -391,28 +364,50 @@ class CombinedNonMaxSuppression(Op):
         clip_boxes: bool,
     ) -> tuple[Array, ...]:
         """Boxes, scores, classes, counts; zero-padded."""
-        batch, classes = len(boxes), scores.shape[2]
+        _check_classes(boxes, scores)
+        batch, _, classes = scores.shape
         size = min(int(total), int(per_class) * classes) if pad_per_class else int(total)
         found_boxes = np.zeros((batch, size, 4), np.float32)
         found_scores, found_classes = (np.zeros((batch, size), np.float32) for _ in range(2))
-        counts = np.zeros(batch, np.int32)
-        for image in range(batch):
-            found: list[tuple[float, int, int]] = []
-            for label in range(classes):
-                own = boxes[image, :, label if boxes.shape[2] > 1 else 0]
-                chosen, values = soft_suppressed(
-                    own,
-                    scores[image, :, label],
-                    int(per_class),
-                    float(threshold),
-                    float(least),
-                    0.0,
-                )
-                found += [(-v, label, n) for v, n in zip(values, chosen, strict=True)]
-            for place, (value, label, number) in enumerate(sorted(found)[:size]):
-                box = boxes[image, number, label if boxes.shape[2] > 1 else 0]
-                found_boxes[image, place] = np.clip(box, 0, 1) if clip_boxes else box
-                found_scores[image, place] = -value
-                found_classes[image, place] = label
-            counts[image] = min(len(found), size)
-        return found_boxes, found_scores, found_classes, counts
+        numbers, _, counts = suppressed_by_class(
+            boxes, scores, int(per_class), float(threshold), float(least)
+        )
+        limit = numbers.shape[2]
+        is_found = np.arange(limit) < counts[:, :, None]
+        numbers = np.where(is_found, numbers, 0).reshape(batch, classes * limit)
+        labels = np.repeat(np.arange(classes), limit)
+        images = np.arange(batch)[:, None]
+        values = scores[images, numbers, labels]
+        # Less than all scores that were found, which are not NaN and greater than the threshold.
+        values[~is_found.reshape(values.shape)] = -np.inf
+        order = descending(values)[:, :size]
+        kept = order.shape[1]
+        valid = np.minimum(counts.sum(axis=1, dtype=np.int32), size)
+        is_valid = np.arange(kept) < valid[:, None]
+        number, label = numbers[images, order], labels[order]
+        chosen = boxes[images, number, label if boxes.shape[2] > 1 else 0]
+        if clip_boxes:
+            chosen = np.clip(chosen, 0, 1)
+        for target, each in (
+            (found_boxes, chosen),
+            (found_scores, values[images, order]),
+            (found_classes, label),
+        ):
+            target[:, :kept][is_valid] = each[is_valid]
+        return found_boxes, found_scores, found_classes, valid
+
+
+def _check_classes(boxes: HostArray, scores: HostArray) -> None:
+    if boxes.ndim != 4 or boxes.shape[3] != 4:
+        raise InvalidArgumentError(
+            message=f"boxes must be [batch, boxes, classes, 4]: {bracketed(boxes.shape)}"
+        )
+    if scores.shape[:2] != boxes.shape[:2] or scores.ndim != 3:
+        raise InvalidArgumentError(
+            message=f"scores has incompatible shape: {bracketed(scores.shape)} for boxes of shape "
+            f"{bracketed(boxes.shape)}"
+        )
+    if boxes.shape[2] not in (1, scores.shape[2]):
+        raise InvalidArgumentError(
+            message=f"boxes must have 1 or {scores.shape[2]} classes: {bracketed(boxes.shape)}"
+        )
