@@ -22,6 +22,7 @@ CASES = {
     "cell_gradient": "its gradient by w and x",
     "lstm": "LSTM of 128 units, 50 steps, batch 64, SGD step",
     "dynamic_rnn": "the same by tf.nn.dynamic_rnn, loss of all outputs",
+    "any_length": "dynamic_rnn, GRU of 40 units, batches of 20 sequences of 20 to 60 steps",
 }
 PACKAGES = ("numpy", "tensorflow")
 _COMPETITOR = str(Path(__file__).with_name("loops_competitor.py"))

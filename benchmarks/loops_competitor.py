@@ -6,6 +6,7 @@ for JAX and PyTorch are in `loops_jax` and `loops_torch`.
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 from collections.abc import Callable
@@ -38,19 +39,22 @@ def cases(tf: Any, threads: int) -> Callable[[str], Case | None]:
         "cell_gradient": _cell_gradient,
         "lstm": _lstm,
         "dynamic_rnn": _dynamic_rnn,
+        "any_length": _any_length,
     }
 
     def make(name: str) -> Case | None:
         if name not in makers:
             return None
         with tf.Graph().as_default():
-            fetches = makers[name](tf)
-            if fetches is None:
+            made = makers[name](tf)
+            if made is None:
                 return None
+            fetches, feeds = made if isinstance(made, tuple) else (made, [None])
             initializer = tf.global_variables_initializer()
             running = session()
         running.run(initializer)
-        return case(lambda: running.run(fetches)[0])
+        batches = itertools.cycle(feeds)
+        return case(lambda: running.run(fetches, next(batches))[0])
 
     return make
 
@@ -124,6 +128,26 @@ def _dynamic_rnn(tf: Any) -> list[Any] | None:
     loss = tf.reduce_mean(tf.square(outputs - 0.5))
     train = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
     return [loss, train]
+
+
+def _any_length(tf: Any) -> tuple[list[Any], list[dict[Any, Any]]] | None:
+    """A training step of a recurrent network whose placeholders have no sizes, and its batches."""
+    try:
+        cell = tf.nn.rnn_cell.GRUCell(40)
+    except AttributeError:
+        return None
+    x = tf.placeholder(tf.float32, [None, None, 24])
+    lengths = tf.placeholder(tf.int32, [None])
+    with tf.variable_scope("rnn", initializer=tf.constant_initializer(0.03)):
+        _, state = tf.nn.dynamic_rnn(cell, x, lengths, dtype=tf.float32)
+    loss = tf.reduce_mean(tf.square(state - 0.5))
+    train = tf.train.AdagradOptimizer(0.1).minimize(loss)
+    generator = np.random.default_rng(1)
+    feeds = []
+    for steps in generator.permutation(np.arange(20, 61)):
+        rows = generator.normal(size=(20, steps, 24)).astype(np.float32)
+        feeds.append({x: rows, lengths: generator.integers(1, steps + 1, 20)})
+    return [loss, train], feeds
 
 
 def main() -> None:
