@@ -407,7 +407,7 @@ def _retrying(xp: Any, dtypes: Sequence[Any], kernel: Callable[..., bool]) -> Ca
 
 def _dense(array: Any, dtype: Any) -> Any:
     """Returns the array, or a copy of it, in C order and in this dtype."""
-    from sparkflow_runtime.ops.native.transposing import contiguous
+    from sparkflow_runtime.ops.kernels.transposing import contiguous
 
     return contiguous(np.asarray(array, dtype))
 

@@ -180,7 +180,7 @@ def fetched(value: Any) -> Any:
             return value[()]
         if value.flags.c_contiguous:
             return value.copy()
-        from sparkflow_runtime.ops.native.transposing import contiguous  # views are rarely fetched
+        from sparkflow_runtime.ops.kernels.transposing import contiguous  # views are rarely fetched
 
         return contiguous(value)
     if isinstance(value, np.generic):

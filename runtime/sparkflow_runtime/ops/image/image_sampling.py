@@ -25,8 +25,8 @@ from sparkflow_runtime.ops.image.suppression import (
     soft_suppressed,
     suppressed_by_class,
 )
-from sparkflow_runtime.ops.indexing.ordering import descending
 from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.ops.kernels.ordering import descending
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.random.random import RandomStream, stream_of
 from sparkflow_runtime.ops.registry import register

@@ -12,7 +12,7 @@ import numpy as np
 
 from sparkflow_runtime.codegen.images.suppression import Rule, Selection, selected
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.ops.indexing.ordering import descending
+from sparkflow_runtime.ops.kernels.ordering import descending
 from sparkflow_runtime.ops.static import bracketed
 
 Array = np.ndarray[Any, Any]

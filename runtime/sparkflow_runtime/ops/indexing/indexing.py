@@ -29,12 +29,12 @@ from sparkflow_runtime.dtypes import (
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.fusion import Fused, Fusion, fit
-from sparkflow_runtime.ops.indexing.ordering import (
+from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.ops.kernels.ordering import (
     LEAST_SORTED,
     descending,
     largest_of_long,
 )
-from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.machine_call import CallSite, MachineCall
 from sparkflow_runtime.ops.native import row_kernels
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable

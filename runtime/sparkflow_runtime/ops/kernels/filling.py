@@ -49,7 +49,7 @@ def _copy(view: Array, out: Array) -> None:
         np.copyto(out, view)
         return
     # Imported here, since it imports code generators.
-    from sparkflow_runtime.ops.native.transposing import fill
+    from sparkflow_runtime.ops.kernels.transposing import fill
 
     fill(view, out)
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from sparkflow_runtime.codegen.gpu.cuda_transposition import ELEMENTS, TranspositionProgram
 from sparkflow_runtime.device.gpu_kernels import GpuKernel
-from sparkflow_runtime.ops.native.transposing import matrices
+from sparkflow_runtime.ops.kernels.transposing import matrices
 from sparkflow_runtime.ops.op import Array
 
 _LEAST: Final = 8

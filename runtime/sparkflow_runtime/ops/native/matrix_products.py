@@ -10,7 +10,7 @@ import numpy as np
 from sparkflow_runtime.codegen.tiles.gemm import bind_gemm
 from sparkflow_runtime.dtypes import DType, bfloat16, float32
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.ops.native.transposing import contiguous
+from sparkflow_runtime.ops.kernels.transposing import contiguous
 from sparkflow_runtime.ops.op import Array
 from sparkflow_runtime.ops.static import bracketed
 

@@ -17,7 +17,7 @@ from sparkflow_runtime.ops.fusion import Fused, Fusion
 from sparkflow_runtime.ops.inference import same_as
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.kernels.filling import remembering
-from sparkflow_runtime.ops.native.transposing import fill_transposed
+from sparkflow_runtime.ops.kernels.transposing import fill_transposed
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import type_attr

@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from sparkflow_runtime.ops.indexing.ordering import descending, largest_of_long
+from sparkflow_runtime.ops.kernels.ordering import descending, largest_of_long
 
 DTYPES = ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", ml_dtypes.bfloat16)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sparkflow_runtime.codegen.machine import native
-from sparkflow_runtime.ops.native.transposing import contiguous, fill_transposed, matrices
+from sparkflow_runtime.ops.kernels.transposing import contiguous, fill_transposed, matrices
 
 
 @pytest.mark.parametrize(
