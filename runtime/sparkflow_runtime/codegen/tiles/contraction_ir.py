@@ -9,13 +9,16 @@ Learning via a Single Building Block", 2019), so nothing is ever rearranged into
 im2col). All sizes are runtime numbers, see `Field`: one body handles convolutions of all sizes,
 strides and batches.
 
-The outermost loop is over images. If they need zero padding, one group of images at a time is
-copied into scratch memory, where it stays in cache.
+Images are planes of volumes: those of a batch of two-dimensional images are one volume, of which
+every window sees one plane. The outermost loops are over volumes and planes of windows; elements
+of windows before the first plane or after the last are left out. If images need zero padding, those
+of one group of planes at a time are copied into scratch memory, where they stay in cache.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import repeat
@@ -36,8 +39,9 @@ class Field(IntEnum):
     """
 
     GROUP = 0
-    """Images per group."""
+    """Planes of windows per group."""
     LEFT_IMAGE = 1
+    """From one plane of a volume to the next; the next two are between planes of windows."""
     RIGHT_IMAGE = 2
     OUT_IMAGE = 3
     OUT_PART = 4
@@ -80,6 +84,29 @@ class Field(IntEnum):
     RUNS = 37
     """Number of runs of `LINE` elements in which a line of an image is copied."""
     PADDED_RUN = 38
+    LEFT_VOLUME = 39
+    OUT_VOLUME = 40
+    PLANES = 41
+    """Planes of windows per volume; at least 1."""
+    PLANES_GIVEN = 42
+    """Planes of images per volume."""
+    PLANES_BEFORE = 43
+    """How many planes before the volume its first window starts; negative if inside."""
+    PLANES_STEP = 44
+    """Stride between windows in planes."""
+    PLANES_SEEN = 45
+    """Planes from the first to the last that a window sees, both included."""
+    PLANES_TAP = 46
+    """Planes from one that a window sees to the next."""
+    TAPS = 47
+    """Planes that a window sees, in the volume or not."""
+    WHOLE_START = 48
+    """The first plane of windows that see no planes outside the volume."""
+    WHOLE_STOP = 49
+    """One past the last of them."""
+    RIGHT_TAP = 50
+    """What to add for each of a window's first planes that are left out."""
+    OUT_TAP = 51
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +119,9 @@ class Form:
         rows: Rows of the tile.
         vectors: Vectors per row of the tile; together they form a panel.
         broadcast: See the module docstring.
-        by_image: Rows are image positions, and their outermost loop is over the images of a group;
+        by_image: Rows are image positions, and their outermost loop is over the planes of a group;
             both sides are stored in reading order (steps of 1 and a panel). Otherwise the outermost
-            loop of the depth is over images, and the body accumulates over its part.
+            loop of the depth is over planes, and the body accumulates over its part.
         whole: Whether there are full panels.
         rest: Vectors of the last panel if it is partial, else 0.
         fixed: Numbers known at compile time. Short loops over the depth are unrolled if their
@@ -154,41 +181,109 @@ class _Writer(Writer):
         if not self._form.by_image:
             start = self._at(self._out, out_part)
             code.clear(start, self._bytes(size(Field.OUT_PART)))
-        with code.loop("%lo", "%hi", size(Field.GROUP)) as first:
-            images = code.smaller(size(Field.GROUP), code.subtract("%hi", first))
-            given = self._at(self._left, code.multiply(first, size(Field.LEFT_IMAGE)))
-            with code.when(is_padded):
-                self._copy_lines(padded, given, images)
-            left = code.choose(is_padded, padded, given)
-            left = self._at(left, size(Field.LEFT_ORIGIN))
-            right_at = code.multiply(first, size(Field.RIGHT_IMAGE))
-            right = self._at(self._right, right_at)
-            out_at = code.add(code.multiply(first, size(Field.OUT_IMAGE)), out_part)
+        planes = size(Field.PLANES)
+        end = code.let(f"sdiv i64 {code.add(code.subtract('%hi', 1), planes)}, {planes}")
+        with code.loop(code.let(f"sdiv i64 %lo, {planes}"), end) as volume:
+            before = code.multiply(volume, planes)
+            given = self._at(self._left, code.multiply(volume, size(Field.LEFT_VOLUME)))
+            out_at = code.add(code.multiply(volume, size(Field.OUT_VOLUME)), out_part)
             out = self._at(self._out, code.add(out_at, size(Field.OUT_ORIGIN)))
-            if self._form.by_image:
-                self._blocks(left, right, out, images, size(Field.DEPTH_1))
-                return
-            with code.loop(0, size(Field.DEPTH_1), size(Field.CHUNK)) as done:
-                rest = code.subtract(size(Field.DEPTH_1), done)
-                left_done = code.multiply(done, size(Field.LEFT_DEPTH_1))
-                right_done = code.multiply(done, size(Field.RIGHT_DEPTH_1))
-                self._blocks(
-                    self._at(left, left_done),
-                    self._at(right, right_done),
-                    out,
-                    images,
-                    code.smaller(rest, size(Field.CHUNK)),
+            start = code.larger(code.subtract("%lo", before), 0)
+            stop = code.smaller(code.subtract("%hi", before), planes)
+            with self._groups(start, stop) as (first, count):
+                number = code.add(before, first)
+                right = self._at(self._right, code.multiply(number, size(Field.RIGHT_IMAGE)))
+                out_now = self._at(out, code.multiply(first, size(Field.OUT_IMAGE)))
+                self._group((padded, given, right, out_now), first, count)
+
+    @contextmanager
+    def _groups(self, start: str, stop: str) -> Iterator[tuple[str, str]]:
+        """Loops over groups of planes; yields the first plane and their number.
+
+        It is 1 for planes whose windows reach out of the volume.
+        """
+        code, size = self._code, self._size
+        whole_stop = size(Field.WHOLE_STOP)
+        done = code.variable("i64", start)
+        with code.loop(start, stop) as first:
+            is_next = code.compare("eq", first, code.get(done))
+            with code.when(is_next):
+                is_whole = code.both(
+                    code.compare("sge", first, size(Field.WHOLE_START)),
+                    code.compare("slt", first, whole_stop),
                 )
+                until = code.smaller(stop, whole_stop)
+                whole = code.smaller(size(Field.GROUP), code.subtract(until, first))
+                count = code.select(is_whole, whole, 1)
+                code.set(done, code.add(first, count))
+                yield first, count
+
+    def _taps(self, seen: Value) -> tuple[str, str]:
+        """Returns the range of a window's planes inside the volume, if its first is `seen`."""
+        code, size = self._code, self._size
+        tap, taps = size(Field.PLANES_TAP), size(Field.TAPS)
+
+        def number(planes: Value) -> str:
+            return code.let(f"sdiv i64 {code.add(code.subtract(planes, 1), tap)}, {tap}")
+
+        low = code.smaller(number(code.larger(code.subtract(0, seen), 0)), taps)
+        left = code.larger(code.subtract(size(Field.PLANES_GIVEN), seen), 0)
+        return low, code.larger(code.smaller(number(left), taps), low)
+
+    def _group(self, bases: tuple[str, str, str, str], first: str, count: str) -> None:
+        """Computes the products of a group of planes of windows.
+
+        Args:
+            bases: Where the padded copy and the volume of the left side start; and where the right
+                side and the result do for the first plane.
+            first: The number of the first plane in its volume.
+            count: How many there are.
+        """
+        code, size = self._code, self._size
+        padded, volume, right, out = bases
+        seen = code.multiply(first, size(Field.PLANES_STEP))
+        seen = code.subtract(seen, size(Field.PLANES_BEFORE))
+        is_padded = code.compare("ne", size(Field.IS_PADDED), 0)
+        with code.when(is_padded):
+            self._copy_planes(padded, volume, seen, count)
+        direct = self._at(volume, code.multiply(seen, size(Field.LEFT_IMAGE)))
+        left = self._at(code.choose(is_padded, padded, direct), size(Field.LEFT_ORIGIN))
+        low, high = self._taps(seen)
+        left_tap = code.multiply(size(Field.PLANES_TAP), size(Field.PADDED_IMAGE))
+        left = self._at(left, code.multiply(low, left_tap))
+        right = self._at(right, code.multiply(low, size(Field.RIGHT_TAP)))
+        out = self._at(out, code.multiply(low, size(Field.OUT_TAP)))
+        planes = (count, code.subtract(high, low))
+        if self._form.by_image:
+            self._blocks(left, right, out, planes, size(Field.DEPTH_1))
+            return
+        with code.loop(0, size(Field.DEPTH_1), size(Field.CHUNK)) as done:
+            rest = code.subtract(size(Field.DEPTH_1), done)
+            left_done = code.multiply(done, size(Field.LEFT_DEPTH_1))
+            right_done = code.multiply(done, size(Field.RIGHT_DEPTH_1))
+            self._blocks(
+                self._at(left, left_done),
+                self._at(right, right_done),
+                out,
+                planes,
+                code.smaller(rest, size(Field.CHUNK)),
+            )
 
     def _bytes(self, elements: Value) -> Value:
         return self._code.multiply(elements, self._vectors.size_bytes)
 
-    def _copy_lines(self, padded: str, given: str, images: str) -> None:
+    def _copy_planes(self, padded: str, volume: str, first: Value, windows: str) -> None:
+        """Copies the planes of a volume that some windows see, the first of which is `first`."""
         code, size = self._code, self._size
         inside = self._at(padded, size(Field.PADDED_ORIGIN))
         line_bytes = self._bytes(size(Field.LINE))
-        with code.loop(0, images) as image:
-            source = self._at(given, code.multiply(image, size(Field.LEFT_IMAGE)))
+        seen = code.multiply(code.subtract(windows, 1), size(Field.PLANES_STEP))
+        seen = code.add(seen, size(Field.PLANES_SEEN))
+        low = code.larger(code.subtract(0, first), 0)
+        high = code.smaller(code.subtract(size(Field.PLANES_GIVEN), first), seen)
+        with code.loop(low, high) as image:
+            plane = code.add(first, image)
+            source = self._at(volume, code.multiply(plane, size(Field.LEFT_IMAGE)))
             target = self._at(inside, code.multiply(image, size(Field.PADDED_IMAGE)))
             source_at = code.variable("i64", 0)
             with code.loop(0, size(Field.LINES)) as line:
@@ -202,12 +297,19 @@ class _Writer(Writer):
                     )
                     code.set(source_at, code.add(now, size(Field.LINE)))
 
-    def _blocks(self, left: str, right: str, out: str, images: str, depth_1: Value) -> None:
+    def _blocks(
+        self, left: str, right: str, out: str, planes: tuple[Value, Value], depth_1: Value
+    ) -> None:
         """Loops over blocks of rows, then panels of columns, then tiles of rows."""
         code, size, form = self._code, self._size, self._form
         inner = code.multiply(size(Field.ROWS_1), size(Field.ROWS_2))
-        rows = code.multiply(inner, images if form.by_image else size(Field.ROWS_0))
-        depth = (size(Field.DEPTH_0) if form.by_image else images, depth_1)
+        windows, taps = planes
+        if form.by_image:
+            rows = code.multiply(inner, windows)
+            depth = (code.multiply(taps, size(Field.DEPTH_0)), depth_1)
+        else:
+            rows = code.multiply(inner, code.multiply(taps, size(Field.ROWS_0)))
+            depth = (windows, depth_1)
         for variable in self._block_place.values():
             code.set(variable, 0)
         columns = size(Field.COLUMNS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -36,6 +36,52 @@ class Window(Protocol):
     @property
     def count(self) -> int:
         """Number of windows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Each:
+    """The windows along a dimension of which every window sees one element."""
+
+    count: int
+    size: int = 1
+    stride: int = 1
+    dilation: int = 1
+    before: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Solid:
+    """A convolution over planes, rows and columns.
+
+    Attributes:
+        images: [volumes, planes, height, width, channels].
+        filters: [planes, rows, columns, channels, outputs].
+        windows: Over planes, height and width.
+    """
+
+    images: Sequence[int]
+    filters: Sequence[int]
+    windows: Sequence[Window]
+
+    @classmethod
+    def of(cls, images: Sequence[int], filters: Sequence[int], windows: Sequence[Window]) -> Solid:
+        """Returns a convolution as one over volumes: images are the planes of a single one.
+
+        Args:
+            images: [batch, height, width, channels]; or as the attribute.
+            filters: [rows, columns, channels, outputs]; or as the attribute.
+            windows: Over height and width; or as the attribute.
+        """
+        if len(windows) == 3:
+            return cls(images, filters, windows)
+        return cls((1, *images), (1, *filters), (Each(images[0]), *windows))
+
+    @property
+    def axes(self) -> tuple[Axis, Axis, Axis]:
+        """The axes over planes, height and width."""
+        _, *dims, _ = self.images
+        planes, rows, columns = map(Axis.of, self.windows, dims)
+        return planes, rows, columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +129,25 @@ class Axis:
         """Whether there is padding."""
         return self.padded != self.dim
 
+    @property
+    def extent(self) -> int:
+        """Elements from the first to the last of a window, both included; at least 1."""
+        return max(self.taps - 1, 0) * self.tap + 1
+
+    def only(self, tap: int) -> Axis:
+        """The axis of one element of every window."""
+        return replace(self, origin=self.origin + tap * self.tap, taps=1)
+
 
 @dataclass(frozen=True, slots=True)
 class Images:
-    """How images are read: two axes and the channels.
+    """How images are read: three axes and the channels.
 
     Attributes:
         pitch: Stride between pixels of the padded copy in elements; at least the channels.
     """
 
+    planes: Axis
     rows: Axis
     columns: Axis
     channels: int
@@ -103,13 +159,18 @@ class Images:
         return self.columns.padded * self.pitch
 
     @property
+    def image(self) -> int:
+        """Stride between planes in elements, zeros included."""
+        return self.rows.padded * self.line
+
+    @property
     def is_copied(self) -> bool:
         """Whether they are read from a padded copy."""
         return self.rows.is_padded or self.columns.is_padded or self.pitch != self.channels
 
     @property
     def windows(self) -> int:
-        """Windows per image."""
+        """Windows per plane of windows."""
         return self.rows.count * self.columns.count
 
     @property
@@ -121,13 +182,26 @@ class Images:
     def fields(self) -> dict[Field, int]:
         """Returns the fields for their memory layout, and for the group processed at once."""
         rows, columns, channels, pitch = self.rows, self.columns, self.channels, self.pitch
-        image = rows.padded * self.line
+        planes = self.planes
         runs = 1 if pitch == channels else columns.dim
+        image = rows.dim * columns.dim * channels
+        before = planes.before - planes.origin
+        whole = (planes.dim - planes.extent + before) // planes.step + 1
         return {
-            Field.LEFT_IMAGE: rows.dim * columns.dim * channels,
+            Field.LEFT_VOLUME: planes.dim * image,
+            Field.PLANES: max(planes.count, 1),
+            Field.PLANES_GIVEN: planes.dim,
+            Field.PLANES_BEFORE: before,
+            Field.PLANES_STEP: planes.step,
+            Field.PLANES_SEEN: planes.extent,
+            Field.PLANES_TAP: planes.tap,
+            Field.TAPS: planes.taps,
+            Field.WHOLE_START: -(-before // planes.step),
+            Field.WHOLE_STOP: whole,
+            Field.LEFT_IMAGE: image,
             Field.LEFT_ORIGIN: rows.origin * self.line + columns.origin * pitch,
             Field.IS_PADDED: int(self.is_copied),
-            Field.PADDED_IMAGE: image,
+            Field.PADDED_IMAGE: self.image,
             Field.PADDED_ORIGIN: rows.before * self.line + columns.before * pitch,
             Field.PADDED_LINE: self.line,
             Field.LINES: rows.dim,
@@ -184,8 +258,15 @@ def phases(window: Window, dim: int) -> Iterator[Phase]:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The layout of results: strides between images, lines and windows."""
+    """The layout of results.
 
+    Attributes:
+        volume: Stride between volumes.
+        steps: Strides between planes, lines and windows.
+        origin: The place of the first result.
+    """
+
+    volume: int
     steps: tuple[int, int, int]
     origin: int
 
@@ -197,13 +278,13 @@ class Packing:
     Attributes:
         filters: Their shape.
         panel: Outputs per panel; 0 if depthwise, which has no panels.
-        picked: The rows and columns that are used.
+        picked: The planes, rows and columns that are used.
         transposed: Whether channels and outputs are swapped.
     """
 
     filters: Sequence[int]
     panel: int
-    picked: tuple[slice, slice] = (slice(None), slice(None))
+    picked: tuple[slice, slice, slice] = (slice(None), slice(None), slice(None))
     transposed: bool = False
 
     def size(self) -> int:
@@ -217,16 +298,16 @@ class Packing:
 
     def __call__(self, filters: Array, target: Array) -> None:
         """Packs them into `target`."""
-        given = filters[self.picked]
+        given = filters.reshape(self.filters)[self.picked]
         if self.transposed:
-            given = given.swapaxes(2, 3)
+            given = given.swapaxes(3, 4)
         if not self.panel:
             target.reshape(given.shape)[...] = given
             return
-        rows, columns, depth, outputs = given.shape
+        *place, outputs = given.shape
         panels, rest = divmod(outputs, self.panel)
-        packed = target.reshape(-(-outputs // self.panel), rows, columns, depth, self.panel)
-        whole = packed[:panels].transpose(1, 2, 3, 0, 4)
+        packed = target.reshape(-(-outputs // self.panel), *place, self.panel)
+        whole = packed[:panels].transpose(1, 2, 3, 4, 0, 5)
         cut = panels * self.panel
         whole[...] = given[..., :cut].reshape(whole.shape)
         if rest:

@@ -1,4 +1,4 @@
-"""Two-dimensional convolutions and their gradients in machine code, channels last.
+"""Convolutions over two or three dimensions and their gradients in machine code, channels last.
 
 Each function here binds a body of `contraction_ir` to the sizes of one convolution; the result is
 called with the arrays. A convolution sums over the elements of each window. So does the input
@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -17,10 +19,10 @@ import numpy as np
 from sparkflow_runtime.codegen.machine import native, scratch
 from sparkflow_runtime.codegen.tiles.convolution_geometry import (
     Array,
-    Axis,
     Images,
     Packing,
     Places,
+    Solid,
     Window,
     phases,
 )
@@ -46,24 +48,29 @@ def forward(
 
     Args:
         dtype: float32 or float64.
-        images: [batch, height, width, channels].
-        filters: [rows, columns, channels, outputs]; [rows, columns, channels, 1] where depthwise.
-        windows: Over height and width.
+        images: [batch, height, width, channels], or with planes before the height.
+        filters: [rows, columns, channels, outputs]; [rows, columns, channels, 1] where depthwise;
+            or with planes first.
+        windows: Over height and width, or planes, height and width.
         depthwise: Every channel has a filter of its own.
 
     Returns:
         None if there is no kernel.
     """
-    if not _has_kernel(dtype, filters, windows, depthwise):
+    given = Solid.of(images, filters, windows)
+    if not _has_kernel(dtype, given, depthwise):
         return None
-    batch, height, width, channels = images
-    axes = Images(Axis.of(windows[0], height), Axis.of(windows[1], width), channels, channels)
-    columns = channels if depthwise else filters[3]
+    volumes, channels = given.images[0], given.images[-1]
+    axes = Images(*given.axes, channels, channels)
+    if not _is_plain(axes, depthwise):
+        return None
+    columns = channels if depthwise else filters[-1]
     line = axes.columns.count * columns
-    out = Places((axes.windows * columns, line, columns), 0)
-    task = by_image_task(dtype, batch, axes, columns, out, depthwise)
-    pack = None if depthwise else Packing(filters, task.form.panel)
-    return _bound(dtype, [(task, pack)], images, filters, (batch, axes.windows * columns))
+    plane = axes.windows * columns
+    out = Places(axes.planes.count * plane, (plane, line, columns), 0)
+    task = by_image_task(dtype, volumes, axes, columns, out, depthwise)
+    pack = None if depthwise else Packing(given.filters, task.form.panel)
+    return _bound(dtype, [(task, pack)], images, filters, (volumes, out.volume))
 
 
 def input_gradient(
@@ -77,7 +84,7 @@ def input_gradient(
 
     Args:
         dtype: float32 or float64.
-        images: [batch, height, width, channels], the result's shape.
+        images: As in `forward`, the result's shape.
         filters: As in `forward`.
         windows: The convolution's windows.
         depthwise: As in `forward`.
@@ -85,29 +92,28 @@ def input_gradient(
     Returns:
         None if there is no kernel.
     """
+    given = Solid.of(images, filters, windows)
     mixed = any(window.stride > 1 and window.dilation > 1 for window in windows)
-    if mixed or not _has_kernel(dtype, filters, windows, depthwise):
+    if mixed or not _has_kernel(dtype, given, depthwise):
         return None
-    batch, height, width, channels = images
-    outputs = channels if depthwise else filters[3]
+    volumes, depth, height, width, channels = given.images
+    outputs = channels if depthwise else filters[-1]
+    along = (height * width * channels, width * channels, channels)
     tasks: list[tuple[Task, Packing | None]] = []
-    column_phases = list(phases(windows[1], width))
-    for rows in phases(windows[0], height):
-        for columns in column_phases:
-            axes = Images(rows.axis, columns.axis, outputs, outputs)
-            out = Places(
-                (
-                    height * width * channels,
-                    windows[0].stride * width * channels,
-                    windows[1].stride * channels,
-                ),
-                rows.first * width * channels + columns.first * channels,
-            )
-            task = by_image_task(dtype, batch, axes, channels, out, depthwise)
-            picked = (rows.taken(), columns.taken())
-            panel = 0 if depthwise else task.form.panel
-            tasks.append((task, Packing(filters, panel, picked, transposed=not depthwise)))
-    dy = (batch, windows[0].count * windows[1].count * outputs)
+    over = [phases(*each) for each in zip(given.windows, (depth, height, width), strict=True)]
+    for planes, rows, columns in product(*over):
+        axes = Images(planes.axis, rows.axis, columns.axis, outputs, outputs)
+        if not _is_plain(axes, depthwise):
+            return None
+        first = planes.first * along[0] + rows.first * along[1] + columns.first * along[2]
+        steps = (planes.stride * along[0], rows.stride * along[1], columns.stride * along[2])
+        task = by_image_task(
+            dtype, volumes, axes, channels, Places(depth * along[0], steps, first), depthwise
+        )
+        picked = (planes.taken(), rows.taken(), columns.taken())
+        panel = 0 if depthwise else task.form.panel
+        tasks.append((task, Packing(given.filters, panel, picked, transposed=not depthwise)))
+    dy = (volumes, *(window.count for window in given.windows), outputs)
     return _bound(dtype, tasks, dy, filters, images)
 
 
@@ -122,53 +128,62 @@ def filter_gradient(
 
     Args:
         dtype: float32 or float64.
-        images: [batch, height, width, channels].
+        images: As in `forward`.
         filters: As in `forward`, the result's shape.
-        windows: Over height and width.
+        windows: As in `forward`.
         depthwise: As in `forward`.
 
     Returns:
         None if there is no kernel.
     """
-    if not _has_kernel(dtype, filters, windows, depthwise):
+    given = Solid.of(images, filters, windows)
+    if not _has_kernel(dtype, given, depthwise):
         return None
-    batch, height, width, channels = images
+    volumes, channels = given.images[0], given.images[-1]
     # Pixels a power of two apart would compete for the same few cache sets.
     is_even = not depthwise and channels * dtype.itemsize % (4 * scratch.ALIGNMENT) == 0
     pitch = channels + (scratch.ALIGNMENT // dtype.itemsize if is_even else 0)
-    axes = Images(Axis.of(windows[0], height), Axis.of(windows[1], width), channels, pitch)
-    columns = channels if depthwise else filters[3]
-    task = by_filter_task(dtype, batch, axes, columns, depthwise)
-    dy = (batch, axes.windows * columns)
-    total, threads = math.prod(filters), task.threads
-    run, size = task.bind((math.prod(images), math.prod(dy), total * threads))
-    size_bytes = size * dtype.itemsize
+    axes = Images(*given.axes, channels, pitch)
+    columns = channels if depthwise else filters[-1]
+    dy = (volumes, axes.planes.count, axes.windows, columns)
+    parts = [axes]
+    if not _is_plain(axes, depthwise):
+        parts = [replace(axes, planes=axes.planes.only(tap)) for tap in range(given.filters[0])]
+    tasks = [by_filter_task(dtype, volumes, part, columns, depthwise) for part in parts]
+    total, threads = math.prod(filters) // len(parts), tasks[0].threads
+    counts = (math.prod(images), math.prod(dy), total * threads)
+    runs, sizes = zip(*(task.bind(counts) for task in tasks), strict=True)
+    size_bytes = max(sizes) * dtype.itemsize
     total_bytes = size_bytes + (total * threads * dtype.itemsize if threads > 1 else 0)
 
     def kernel(left: Array, right: Array, out: Array) -> bool:
-        memory = scratch.take(total_bytes)[:total_bytes]
-        if threads == 1:
-            return run(left, right, out, memory)
-        sums = memory[size_bytes:].view(dtype)
-        if out.size != total or not run(left, right, sums, memory):
+        if out.size != total * len(parts) or not out.flags.c_contiguous:
             return False
-        np.add.reduce(sums.reshape(threads, *out.shape), axis=0, out=out)
+        memory = scratch.take(total_bytes)[:total_bytes]
+        sums = memory[size_bytes:].view(dtype)
+        for run, part in zip(runs, out.reshape(-1, total), strict=True):
+            if not run(left, right, part if threads == 1 else sums, memory):
+                return False
+            if threads > 1:
+                np.add.reduce(sums.reshape(threads, total), axis=0, out=part)
         return True
 
     return kernel
 
 
-def _has_kernel(
-    dtype: np.dtype[Any], filters: Sequence[int], windows: Sequence[Window], depthwise: bool
-) -> bool:
+def _has_kernel(dtype: np.dtype[Any], given: Solid, depthwise: bool) -> bool:
     return (
         native.available()
         and dtype.char in ELEMENTS
         and dtype.isnative
-        and len(windows) == 2
-        and min(filters) > 0
-        and not (depthwise and filters[3] != 1)
+        and min(given.filters) > 0
+        and not (depthwise and given.filters[-1] != 1)
     )
+
+
+def _is_plain(images: Images, depthwise: bool) -> bool:
+    """Whether three loops traverse the elements of a window."""
+    return depthwise or images.is_run or images.planes.taps <= 1
 
 
 def _bound(

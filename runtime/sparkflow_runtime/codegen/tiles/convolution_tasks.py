@@ -48,15 +48,15 @@ class Task:
         dtype: The dtype of the arrays.
         form: The body's form.
         fields: The numbers for it; missing ones are 0.
-        batch: Number of images.
-        windows: Windows per image.
-        products: Multiplications for the whole batch.
+        planes: Planes of windows of all volumes.
+        windows: Windows per plane.
+        products: Multiplications in total.
     """
 
     dtype: np.dtype[Any]
     form: Form
     fields: Mapping[Field, int]
-    batch: int
+    planes: int
     windows: int
     products: int
 
@@ -64,7 +64,7 @@ class Task:
     def threads(self) -> int:
         """The number of parts it is split into."""
         is_large = self.products >= PARALLEL_PRODUCTS
-        return max(min(pools.count(), self.batch), 1) if is_large else 1
+        return max(min(pools.count(), self.planes), 1) if is_large else 1
 
     def bind(self, counts: tuple[int, int, int]) -> tuple[Callable[..., bool], int]:
         """Binds the body for the element counts of left, right and out.
@@ -74,16 +74,11 @@ class Task:
         """
         threads = self.threads
         image = self.fields[Field.PADDED_IMAGE]
-        # Each group reads and writes all sums of a filter gradient: it may exceed the cache.
-        limit = CACHE_BYTES if self.form.by_image else 4 * CACHE_BYTES
-        group = min(
-            -(-GROUP_ROWS // max(self.windows, 1)) if self.windows < GROUP_ROWS // 2 else 1,
-            max(limit // max(image * self.dtype.itemsize, 1), 1),
-            max(-(-self.batch // threads), 1),
-        )
+        group = self._group()
         # Rounded up so that the panel behind it is aligned, too.
         aligned = scratch.ALIGNMENT // self.dtype.itemsize
-        part = -(-group * image // aligned) * aligned if self.fields[Field.IS_PADDED] else 0
+        copied = self._seen(group) * image
+        part = -(-copied // aligned) * aligned if self.fields[Field.IS_PADDED] else 0
         whole = part
         if self.form.packs:
             places = group * self.fields[Field.CHUNK] * self.fields[Field.DEPTH_2]
@@ -98,11 +93,32 @@ class Task:
         run = native.written_body(contraction_ir.text, (form,), is_tidy=True).bind(
             [fields.get(field, 0) for field in Field],
             [*counts, NOT_COUNTED],
-            self.batch,
+            self.planes,
             threads,
             self.products >= PARALLEL_PRODUCTS,
         )
         return run, threads * whole
+
+    def _seen(self, windows: int) -> int:
+        """The number of planes of images that some consecutive planes of windows see."""
+        fields = self.fields
+        return (windows - 1) * fields[Field.PLANES_STEP] + fields[Field.PLANES_SEEN]
+
+    def _group(self) -> int:
+        """Returns the planes of windows per group."""
+        step, seen = self.fields[Field.PLANES_STEP], self.fields[Field.PLANES_SEEN]
+        overlaps = seen > step
+        # Each group reads and writes all sums of a filter gradient, or copies again the planes
+        # that the one before it saw: it may exceed the cache.
+        limit = CACHE_BYTES if self.form.by_image and not overlaps else 4 * CACHE_BYTES
+        fitting = limit // max(self.fields[Field.PADDED_IMAGE] * self.dtype.itemsize, 1)
+        few = -(-GROUP_ROWS // max(self.windows, 1)) if self.windows < GROUP_ROWS // 2 else 1
+        return min(
+            max(self.planes, 1) if overlaps else few,
+            max((fitting - seen) // step + 1, 1),
+            max(-(-self.planes // self.threads), 1),
+            self.fields[Field.PLANES],
+        )
 
 
 def _fixed(form: Form, fields: Mapping[Field, int]) -> tuple[tuple[Field, int], ...]:
@@ -142,31 +158,34 @@ def _form(dtype: np.dtype[Any], depthwise: bool, by_image: bool, rows: int, colu
 
 def by_image_task(
     dtype: np.dtype[Any],
-    batch: int,
+    volumes: int,
     images: Images,
     columns: int,
     out: Places,
     depthwise: bool,
 ) -> Task:
-    """Returns the task whose rows are windows."""
+    """Returns the task whose rows are windows.
+
+    If lines of windows are no runs, these may not see several planes.
+    """
     form = _form(dtype, depthwise, by_image=True, rows=images.windows, columns=columns)
     rows, across, channels = images.rows, images.columns, images.channels
+    planes, image = images.planes, images.image
     if depthwise:
         depth = (1, rows.taps, across.taps)
-        left = (0, rows.tap * images.line, across.tap * channels)
-        right = (0, across.taps * channels, channels)
+        left = (planes.tap * image, rows.tap * images.line, across.tap * channels)
+        right = (rows.taps * across.taps * channels, across.taps * channels, channels)
         panel = form.panel
     else:
         if images.is_run:
             depth = (1, rows.taps, across.taps * channels)
-            left = (0, rows.tap * images.line, 1)
+            left = (planes.tap * image, rows.tap * images.line, 1)
         else:
             depth = (rows.taps, across.taps, channels)
             left = (rows.tap * images.line, across.tap * channels, 1)
         right = (depth[1] * depth[2] * form.panel, depth[2] * form.panel, form.panel)
-        panel = math.prod(depth) * form.panel
-    image = rows.padded * images.line
-    steps = (image, rows.step * images.line, across.step * channels)
+        panel = planes.taps * math.prod(depth) * form.panel
+    steps = (planes.step * image, rows.step * images.line, across.step * channels)
     walked = (1, rows.count, across.count)
     window_bytes = max(across.step * rows.step * channels, 1) * dtype.itemsize
     block = max(CACHE_BYTES // window_bytes // form.rows, 1) * form.rows
@@ -174,50 +193,56 @@ def by_image_task(
         **images.fields(),
         **_rows(walked, steps, out.steps),
         **_depth(depth, left, right),
+        Field.OUT_VOLUME: out.volume,
         Field.OUT_IMAGE: out.steps[0],
         Field.OUT_ORIGIN: out.origin,
         Field.BLOCK: block,
         Field.COLUMNS: columns,
         Field.RIGHT_PANEL: panel,
+        Field.RIGHT_TAP: depth[0] * right[0],
     }
-    products = batch * images.windows * math.prod(depth) * (1 if depthwise else columns)
-    return Task(dtype, form, fields, batch, images.windows, products)
+    total, taps = volumes * planes.count, planes.taps * math.prod(depth)
+    products = total * images.windows * taps * (1 if depthwise else columns)
+    return Task(dtype, form, fields, total, images.windows, products)
 
 
 def by_filter_task(
-    dtype: np.dtype[Any], batch: int, images: Images, columns: int, depthwise: bool
+    dtype: np.dtype[Any], volumes: int, images: Images, columns: int, depthwise: bool
 ) -> Task:
-    """Returns the task whose rows are filter positions."""
+    """Returns the task whose rows are filter positions; see `by_image_task`."""
     rows, across, channels = images.rows, images.columns, images.channels
+    planes, image = images.planes, images.image
     if depthwise:
         walked = (1, rows.taps, across.taps)
-        left = (0, rows.tap * images.line, across.tap * images.pitch)
-        out = (0, across.taps * channels, channels)
+        left = (planes.tap * image, rows.tap * images.line, across.tap * images.pitch)
+        out = (rows.taps * across.taps * channels, across.taps * channels, channels)
     elif images.is_run:
         walked = (1, rows.taps, across.taps * channels)
-        left = (0, rows.tap * images.line, 1)
-        out = (0, walked[2] * columns, columns)
+        left = (planes.tap * image, rows.tap * images.line, 1)
+        out = (rows.taps * walked[2] * columns, walked[2] * columns, columns)
     else:
         walked = (rows.taps, across.taps, channels)
         left = (rows.tap * images.line, across.tap * images.pitch, 1)
         out = (across.taps * channels * columns, channels * columns, columns)
-    form = _form(dtype, depthwise, by_image=False, rows=math.prod(walked), columns=columns)
-    image = rows.padded * images.line
-    depth_left = (image, rows.step * images.line, across.step * images.pitch)
+    walked_rows = planes.taps * math.prod(walked)
+    form = _form(dtype, depthwise, by_image=False, rows=walked_rows, columns=columns)
+    depth_left = (planes.step * image, rows.step * images.line, across.step * images.pitch)
     depth_right = (images.windows * columns, across.count * columns, columns)
     fields = {
         **images.fields(),
         **_rows(walked, left, out),
         **_depth((0, rows.count, across.count), depth_left, depth_right),
         Field.RIGHT_IMAGE: images.windows * columns,
-        Field.OUT_PART: math.prod(walked) * columns,
-        Field.BLOCK: math.prod(walked),
+        Field.OUT_PART: walked_rows * columns,
+        Field.OUT_TAP: walked[0] * out[0],
+        Field.BLOCK: walked_rows,
         Field.COLUMNS: columns,
         Field.RIGHT_PANEL: form.panel,
         Field.CHUNK: max(CHUNK_PLACES // max(across.count, 1), 1),
     }
-    products = batch * images.windows * math.prod(walked) * (1 if depthwise else columns)
-    return Task(dtype, form, fields, batch, images.windows, products)
+    total = volumes * planes.count
+    products = total * images.windows * walked_rows * (1 if depthwise else columns)
+    return Task(dtype, form, fields, total, images.windows, products)
 
 
 _Three = tuple[int, int, int]

@@ -68,10 +68,7 @@ class ConvolutionOp(Op):
 
     def _native(self, node: NodeView, context: KernelContext) -> ByShape | None:
         dtype = node.attrs["T"]
-        is_flat = len(node.attrs["data_format"]) == 4
-        if context.xp is not np or dtype not in (float32, float64) or not is_flat:
-            return None
-        if not native.available():
+        if context.xp is not np or dtype not in (float32, float64) or not native.available():
             return None
         layout = Layout.of(node.attrs)
         member = self.family.index(self.op_type)

@@ -1,6 +1,7 @@
 """Machine code for convolution nodes, chosen by input shapes, and when not to use it.
 
-A 1 × 1 convolution is a matrix product. Others have their own kernels: Winograd where it pays off
+A 1 × 1 convolution is a matrix product, and one over volumes whose windows see a single plane is
+one over images. Others have their own kernels: Winograd where it pays off
 (`codegen.winograd.winograd_kernels`), else direct convolution
 (`codegen.tiles.convolution_kernels`), except where numpy is faster: filter gradients that are
 too large for the cache, and input gradients of very few channels.
@@ -66,6 +67,13 @@ class Geometry:
         depth = self.filters[-2]
         return self.images[-1] // depth if depth else 1
 
+    def flat(self) -> Geometry:
+        """The same convolution over images, if its windows see a single plane of volumes."""
+        if len(self.windows) != 3 or not _is_pointwise(self.windows[:1]):
+            return self
+        batch, planes, *image = self.images
+        return Geometry((batch * planes, *image), self.filters[1:], self.windows[1:])
+
 
 class Chooser:
     """Chooses the kernels of one node.
@@ -121,6 +129,7 @@ class Chooser:
         )
 
     def _kernel(self, geometry: Geometry) -> convolution.Kernel | None:
+        geometry = geometry.flat()
         images, filters, windows = geometry.images, geometry.filters, geometry.windows
         if self._depthwise:
             make = _DIRECT[self._member]

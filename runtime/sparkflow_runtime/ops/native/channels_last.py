@@ -28,7 +28,7 @@ def in_data_format(
 
     Args:
         kernel: A function of contiguous arrays: inputs, then the result.
-        data_format: `NHWC` or `NCHW`.
+        data_format: `NHWC` or `NCHW`, `NDHWC` or `NCDHW`.
         dtype: The dtype of all arrays.
         inputs: Per input its shape with channels last; None if it has no data format.
         result: The same for the result.
@@ -65,10 +65,10 @@ def in_data_format(
 
 
 def _to_last(shape: Sequence[int], dtype: np.dtype[Any]) -> Callable[..., bool]:
-    batch, height, width, channels = shape
-    return transposition.bound(dtype.itemsize, batch, channels, height * width)
+    batch, *dims, channels = shape
+    return transposition.bound(dtype.itemsize, batch, channels, math.prod(dims))
 
 
 def _from_last(shape: Sequence[int], dtype: np.dtype[Any]) -> Callable[..., bool]:
-    batch, height, width, channels = shape
-    return transposition.bound(dtype.itemsize, batch, height * width, channels)
+    batch, *dims, channels = shape
+    return transposition.bound(dtype.itemsize, batch, math.prod(dims), channels)

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from sparkflow_runtime.codegen.tiles.contraction_ir import Field
-from sparkflow_runtime.codegen.tiles.convolution_geometry import Axis, Images, Packing, phases
+from sparkflow_runtime.codegen.tiles.convolution_geometry import (
+    Axis,
+    Each,
+    Images,
+    Packing,
+    Solid,
+    phases,
+)
 from sparkflow_runtime.ops.windows import Layout, Window
 
 GRID = [
@@ -67,7 +74,7 @@ def test_phases_give_the_gradient_of_a_convolution(
 def images(channels: int, pitch: int, padding: str = "VALID") -> Images:
     rows = Axis.of(window(padding, 3, 6, 1, 1), 6)
     columns = Axis.of(window(padding, 3, 5, 1, 1), 5)
-    return Images(rows, columns, channels, pitch)
+    return Images(Axis.of(Each(2), 2), rows, columns, channels, pitch)
 
 
 def test_images_are_copied_where_they_are_padded_or_their_channels_are() -> None:
@@ -77,6 +84,29 @@ def test_images_are_copied_where_they_are_padded_or_their_channels_are() -> None
     assert images(4, 4).is_run
     assert not images(4, 8).is_run
     assert images(4, 4).windows == 4 * 3
+
+
+def test_planes_outside_a_volume_are_left_out_and_not_copied() -> None:
+    plain = images(4, 4)
+    planes = Axis.of(window("SAME", 3, 5, 1, 1), 5)
+    over = Images(planes, plain.rows, plain.columns, 4, 4)
+    assert not over.is_copied
+    fields = over.fields()
+    assert (fields[Field.WHOLE_START], fields[Field.WHOLE_STOP]) == (1, 4)
+    last = Images(planes.only(2), plain.rows, plain.columns, 4, 4).fields()
+    assert (last[Field.PLANES_BEFORE], last[Field.TAPS], last[Field.PLANES_SEEN]) == (-1, 1, 1)
+    assert (last[Field.WHOLE_START], last[Field.WHOLE_STOP]) == (-1, 4)
+
+
+def test_images_are_the_planes_of_one_volume() -> None:
+    windows = (window("SAME", 3, 6, 1, 1), window("SAME", 2, 5, 2, 1))
+    given = Solid.of((7, 6, 5, 4), (3, 2, 4, 8), windows)
+    assert (given.images, given.filters) == ((1, 7, 6, 5, 4), (1, 3, 2, 4, 8))
+    assert [axis.count for axis in given.axes] == [7, 6, 3]
+    fields = Images(*given.axes, 4, 4).fields()
+    assert (fields[Field.PLANES], fields[Field.PLANES_GIVEN]) == (7, 7)
+    assert (fields[Field.WHOLE_START], fields[Field.WHOLE_STOP]) == (0, 7)
+    assert Solid.of(given.images, given.filters, given.windows) == given
 
 
 def test_fields_of_padded_images() -> None:
@@ -92,22 +122,24 @@ def test_fields_of_padded_images() -> None:
 
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("panel", [0, 4, 5, 16])
-@pytest.mark.parametrize("picked", [(slice(None), slice(None)), (slice(2, None, -2), slice(0, 2))])
+@pytest.mark.parametrize(
+    "picked", [(slice(None),) * 3, (slice(1, None, -1), slice(2, None, -2), slice(0, 2))]
+)
 def test_packed_filters_are_panels_of_outputs(
-    transposed: bool, panel: int, picked: tuple[slice, slice]
+    transposed: bool, panel: int, picked: tuple[slice, slice, slice]
 ) -> None:
-    filters = np.random.RandomState(2).rand(3, 3, 5, 10)
+    filters = np.random.RandomState(2).rand(2, 3, 3, 5, 10)
     packing = Packing(filters.shape, panel, picked, transposed)
     target = np.full(packing.size(), np.nan)
     packing(filters, target)
     chosen = filters[picked]
     if transposed:
-        chosen = chosen.swapaxes(2, 3)
+        chosen = chosen.swapaxes(3, 4)
     if not panel:
         np.testing.assert_array_equal(target.reshape(chosen.shape), chosen)
         return
     outputs = chosen.shape[-1]
-    panels = target.reshape(-1, *chosen.shape[:3], panel)
+    panels = target.reshape(-1, *chosen.shape[:4], panel)
     for output in range(len(panels) * panel):
         part = panels[output // panel, ..., output % panel]
         wanted = chosen[..., output] if output < outputs else np.zeros_like(part)

@@ -38,6 +38,20 @@ GEOMETRIES = [
     (3, 5, 5, 128, 2, 3, 3, (1, 1), (1, 1), "VALID"),
     (2, 10, 3, 4, 17, 3, 3, (1, 1), (2, 1), ((9, 9), (2, 2))),
 ]
+VOLUMES = [
+    # batch, planes, height, width, channels, outputs, taps, strides, dilations, padding
+    (2, 5, 9, 8, 3, 16, (3, 3, 3), (1, 1, 1), (1, 1, 1), "SAME"),
+    (1, 6, 7, 9, 16, 33, (3, 3, 3), (1, 1, 1), (1, 1, 1), "VALID"),
+    (2, 7, 12, 11, 5, 8, (3, 2, 5), (2, 2, 2), (1, 1, 1), "SAME"),
+    (3, 4, 6, 5, 64, 8, (3, 3, 3), (1, 1, 1), (1, 1, 1), "SAME"),
+    (2, 2, 5, 5, 4, 40, (5, 3, 3), (1, 1, 1), (1, 1, 1), "SAME"),
+    (2, 8, 5, 6, 10, 7, (3, 1, 1), (1, 1, 1), (1, 1, 1), "SAME"),
+    (2, 5, 6, 4, 7, 9, (1, 1, 1), (2, 2, 2), (1, 1, 1), "SAME"),
+    (1, 9, 8, 7, 2, 3, (3, 3, 3), (1, 1, 1), (2, 2, 1), "SAME"),
+    (2, 6, 5, 5, 3, 4, (2, 3, 2), (3, 1, 2), (1, 1, 1), ((4, 1), (0, 3), (2, 2))),
+    (2, 3, 5, 5, 3, 4, (2, 3, 2), (1, 1, 1), (1, 1, 1), ((3, 4), (0, 3), (2, 2))),
+    (0, 3, 5, 5, 2, 3, (3, 3, 3), (1, 1, 1), (1, 1, 1), "SAME"),
+]
 
 
 _threads = shared_among(convolution_tasks, "PARALLEL_PRODUCTS")
@@ -58,11 +72,27 @@ def _random_geometry(generator: np.random.Generator) -> tuple[Any, ...]:
     return (int(pick(1, 6)), *dims, channels, outputs, rows, columns, strides, dilations, padding)
 
 
+def _random_volume(generator: np.random.Generator) -> tuple[Any, ...]:
+    pick = generator.integers
+    strides: tuple[int, ...] = tuple(pick(1, 4, 3).tolist())
+    dilations = tuple(pick(1, 3, 3).tolist()) if pick(2) else (1, 1, 1)
+    taps = tuple(pick(1, 5, 3).tolist())
+    reach = [(n - 1) * d + 1 for n, d in zip(taps, dilations, strict=True)]
+    paddings: list[Any] = ["SAME", "VALID"]
+    paddings.append(tuple((int(pick(0, r + 2)), int(pick(0, r + 2))) for r in reach))
+    dims = [int(pick(r, r + 7)) for r in reach]
+    channels = int(generator.choice([1, 2, 3, 16, 33, 64]))
+    outputs = int(generator.choice([1, 3, 8, 16, 33]))
+    padding = paddings[int(pick(0, 3))]
+    return (int(pick(1, 4)), *dims, channels, outputs, taps, strides, dilations, padding)
+
+
 def _layout(geometry: tuple[Any, ...]) -> Layout:
     *_, strides, dilations, padding = geometry
     is_named = isinstance(padding, str)
-    explicit = ((0, 0), (0, 0)) if is_named else padding
-    return Layout(strides, dilations, padding if is_named else "EXPLICIT", explicit, "NHWC")
+    explicit = ((0, 0),) * len(strides) if is_named else padding
+    data_format = "NHWC" if len(strides) == 2 else "NDHWC"
+    return Layout(strides, dilations, padding if is_named else "EXPLICIT", explicit, data_format)
 
 
 def _windows(geometry: tuple[Any, ...]) -> Windows:
@@ -79,36 +109,60 @@ def _require_close(found: Array, expected: Array) -> None:
 
 def _check(geometry: tuple[Any, ...], dtype: Any, generator: np.random.Generator) -> None:
     batch, height, width, channels, outputs, rows, columns, *_ = geometry
-    windows = _windows(geometry)
+    images, filters = (batch, height, width, channels), (rows, columns, channels, outputs)
+    assert _check_windows(images, filters, _windows(geometry), dtype, generator) == 3
+
+
+def _check_volume(geometry: tuple[Any, ...], generator: np.random.Generator) -> int:
+    batch, *dims, channels, outputs, taps, _, _, _ = geometry
+    windows = _layout(geometry).windows(dims, taps)
+    images, filters = (batch, *dims, channels), (*taps, channels, outputs)
+    return _check_windows(images, filters, windows, np.float32, generator)
+
+
+def _check_windows(
+    shape: tuple[int, ...],
+    of_filters: tuple[int, ...],
+    windows: Windows,
+    dtype: Any,
+    generator: np.random.Generator,
+) -> int:
+    """Compares a convolution and its gradients with numpy's; returns how many have a kernel."""
     counts = tuple(window.count for window in windows)
 
-    def draw(*shape: int) -> Array:
+    def draw(shape: tuple[int, ...]) -> Array:
         return generator.standard_normal(shape).astype(dtype)
 
-    images = draw(batch, height, width, channels)
-    filters = draw(rows, columns, channels, outputs)
-    dy = draw(batch, *counts, outputs)
+    images, filters = draw(shape), draw(of_filters)
+    dy = draw((shape[0], *counts, of_filters[-1]))
     wide = [each.astype(np.float64) for each in (images, filters, dy)]
-    kind = np.dtype(dtype)
-
-    forward = convolution.forward(kind, images.shape, filters.shape, windows)
-    result = np.full_like(dy, np.nan)
-    assert forward is not None
-    assert forward(images, filters, result)
-    _require_close(result, convolve(np, wide[0], wide[1], windows))
-
-    by_filter = convolution.filter_gradient(kind, images.shape, filters.shape, windows)
-    result = np.full_like(filters, np.nan)
-    assert by_filter is not None
-    assert by_filter(images, dy, result)
-    _require_close(result, filter_gradient(np, wide[0], wide[2], windows))
-
-    by_image = convolution.input_gradient(kind, images.shape, filters.shape, windows)
-    result = np.full_like(images, np.nan)
-    assert by_image is not None
-    assert by_image(dy, filters, result)
-    expected = input_gradient(np, wide[2], wide[1], windows, (height, width))
-    _require_close(result, expected)
+    cases = [
+        (convolution.forward, images, filters, dy, convolve(np, wide[0], wide[1], windows)),
+        (
+            convolution.filter_gradient,
+            images,
+            dy,
+            filters,
+            filter_gradient(np, wide[0], wide[2], windows),
+        ),
+        (
+            convolution.input_gradient,
+            dy,
+            filters,
+            images,
+            input_gradient(np, wide[2], wide[1], windows, shape[1:-1]),
+        ),
+    ]
+    found = 0
+    for make, left, right, like, expected in cases:
+        kernel = make(np.dtype(dtype), shape, of_filters, windows)
+        if kernel is None:
+            continue
+        result = np.full_like(like, np.nan)
+        assert kernel(left, right, result)
+        _require_close(result, expected)
+        found += 1
+    return found
 
 
 @pytest.mark.usefixtures("_threads")
@@ -116,6 +170,27 @@ def _check(geometry: tuple[Any, ...], dtype: Any, generator: np.random.Generator
 @pytest.mark.parametrize("geometry", GEOMETRIES, ids=str)
 def test_convolutions_and_gradients(geometry: tuple[Any, ...], dtype: Any) -> None:
     _check(geometry, dtype, np.random.default_rng(1))
+
+
+@pytest.mark.usefixtures("_threads")
+@pytest.mark.parametrize("geometry", VOLUMES, ids=str)
+def test_convolutions_over_volumes(geometry: tuple[Any, ...]) -> None:
+    assert _check_volume(geometry, np.random.default_rng(1)) == 3
+
+
+@pytest.mark.usefixtures("_threads")
+def test_random_volumes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(convolution_tasks, "WRITTEN_OUT", 0)  # few bodies to compile
+    generator = np.random.default_rng(2)
+    assert sum(_check_volume(_random_volume(generator), generator) for _ in range(60)) > 120
+
+
+def test_a_line_of_a_dilated_window_over_several_planes_has_no_kernel() -> None:
+    layout = Layout((1, 1, 1), (1, 1, 2), "SAME", ((0, 0),) * 3, "NDHWC")
+    sizes = ((2, 5, 6, 7, 8), (3, 3, 3, 8, 4), layout.windows((5, 6, 7), (3, 3, 3)))
+    assert convolution.forward(np.dtype("f4"), *sizes) is None
+    assert convolution.input_gradient(np.dtype("f4"), *sizes) is None
+    assert convolution.filter_gradient(np.dtype("f4"), *sizes) is not None
 
 
 @pytest.mark.usefixtures("_threads")
