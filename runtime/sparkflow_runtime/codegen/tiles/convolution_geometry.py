@@ -276,40 +276,50 @@ class Packing:
     """Filters in the body's packed layout: panel by panel of outputs, each contiguous.
 
     Attributes:
-        filters: Their shape.
+        filters: Their shape: [places..., channels, outputs].
         panel: Outputs per panel; 0 if depthwise, which has no panels.
-        picked: The planes, rows and columns that are used.
+        picked: The places that are used, per dimension of them.
         transposed: Whether channels and outputs are swapped.
     """
 
     filters: Sequence[int]
     panel: int
-    picked: tuple[slice, slice, slice] = (slice(None), slice(None), slice(None))
+    picked: tuple[slice, ...]
     transposed: bool = False
+
+    def merged(self) -> Packing:
+        """The same with one dimension of places, if they are used in order or all in reverse."""
+        *dims, channels, outputs = self.filters
+        for step in (1, -1):
+            every = [slice(None, None, step).indices(dim) for dim in dims]
+            if [each.indices(dim) for each, dim in zip(self.picked, dims, strict=True)] == every:
+                filters = (math.prod(dims), channels, outputs)
+                return replace(self, filters=filters, picked=(slice(None, None, step),))
+        return self
 
     def size(self) -> int:
         """Elements of the packed filters."""
-        *_, channels, outputs = self.filters
+        *dims, channels, outputs = self.filters
         if self.transposed:
             channels, outputs = outputs, channels
         width = -(-outputs // self.panel) * self.panel if self.panel else outputs
-        pairs = zip(self.picked, self.filters, strict=False)
-        return math.prod(len(range(*each.indices(size))) for each, size in pairs) * channels * width
+        picked = zip(self.picked, dims, strict=True)
+        return math.prod(len(range(*each.indices(dim))) for each, dim in picked) * channels * width
 
     def __call__(self, filters: Array, target: Array) -> None:
         """Packs them into `target`."""
         given = filters.reshape(self.filters)[self.picked]
         if self.transposed:
-            given = given.swapaxes(3, 4)
+            given = given.swapaxes(-1, -2)
         if not self.panel:
             target.reshape(given.shape)[...] = given
             return
         *place, outputs = given.shape
         panels, rest = divmod(outputs, self.panel)
         packed = target.reshape(-(-outputs // self.panel), *place, self.panel)
-        whole = packed[:panels].transpose(1, 2, 3, 4, 0, 5)
-        cut = panels * self.panel
-        whole[...] = given[..., :cut].reshape(whole.shape)
+        if panels:
+            whole = packed[:panels].transpose(*range(1, given.ndim), 0, given.ndim)
+            whole[...] = given[..., : panels * self.panel].reshape(whole.shape)
         if rest:
-            packed[panels, ..., :rest] = given[..., cut:]
+            packed[panels, ..., :rest] = given[..., panels * self.panel :]
             packed[panels, ..., rest:] = 0

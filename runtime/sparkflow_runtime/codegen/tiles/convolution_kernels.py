@@ -69,8 +69,9 @@ def forward(
     plane = axes.windows * columns
     out = Places(axes.planes.count * plane, (plane, line, columns), 0)
     task = by_image_task(dtype, volumes, axes, columns, out, depthwise)
-    pack = None if depthwise else Packing(given.filters, task.form.panel)
-    return _bound(dtype, [(task, pack)], images, filters, (volumes, out.volume))
+    pack = Packing(given.filters, task.form.panel, (slice(None),) * 3).merged()
+    out_size = (volumes, out.volume)
+    return _bound(dtype, [(task, None if depthwise else pack)], images, filters, out_size)
 
 
 def input_gradient(
@@ -112,7 +113,8 @@ def input_gradient(
         )
         picked = (planes.taken(), rows.taken(), columns.taken())
         panel = 0 if depthwise else task.form.panel
-        tasks.append((task, Packing(given.filters, panel, picked, transposed=not depthwise)))
+        packing = Packing(given.filters, panel, picked, transposed=not depthwise)
+        tasks.append((task, packing.merged()))
     dy = (volumes, *(window.count for window in given.windows), outputs)
     return _bound(dtype, tasks, dy, filters, images)
 
@@ -152,11 +154,14 @@ def filter_gradient(
     tasks = [by_filter_task(dtype, volumes, part, columns, depthwise) for part in parts]
     total, threads = math.prod(filters) // len(parts), tasks[0].threads
     counts = (math.prod(images), math.prod(dy), total * threads)
-    runs, sizes = zip(*(task.bind(counts) for task in tasks), strict=True)
-    size_bytes = max(sizes) * dtype.itemsize
+    bound = [task.bind(counts) for task in tasks]
+    runs = [run for run, _ in bound]
+    size_bytes = max(size for _, size in bound) * dtype.itemsize
     total_bytes = size_bytes + (total * threads * dtype.itemsize if threads > 1 else 0)
 
     def kernel(left: Array, right: Array, out: Array) -> bool:
+        if threads == len(parts) == 1:
+            return runs[0](left, right, out, scratch.take(total_bytes)[:total_bytes])
         if out.size != total * len(parts) or not out.flags.c_contiguous:
             return False
         memory = scratch.take(total_bytes)[:total_bytes]

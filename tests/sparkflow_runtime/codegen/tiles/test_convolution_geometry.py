@@ -123,7 +123,12 @@ def test_fields_of_padded_images() -> None:
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("panel", [0, 4, 5, 16])
 @pytest.mark.parametrize(
-    "picked", [(slice(None),) * 3, (slice(1, None, -1), slice(2, None, -2), slice(0, 2))]
+    "picked",
+    [
+        (slice(None),) * 3,
+        (slice(1, None, -1), slice(2, None, -1), slice(2, None, -1)),
+        (slice(1, None, -1), slice(2, None, -2), slice(0, 2)),
+    ],
 )
 def test_packed_filters_are_panels_of_outputs(
     transposed: bool, panel: int, picked: tuple[slice, slice, slice]
@@ -132,6 +137,9 @@ def test_packed_filters_are_panels_of_outputs(
     packing = Packing(filters.shape, panel, picked, transposed)
     target = np.full(packing.size(), np.nan)
     packing(filters, target)
+    again = np.full_like(target, np.nan)
+    packing.merged()(filters, again)
+    np.testing.assert_array_equal(again, target)
     chosen = filters[picked]
     if transposed:
         chosen = chosen.swapaxes(3, 4)
@@ -144,3 +152,10 @@ def test_packed_filters_are_panels_of_outputs(
         part = panels[output // panel, ..., output % panel]
         wanted = chosen[..., output] if output < outputs else np.zeros_like(part)
         np.testing.assert_array_equal(part, wanted)
+
+
+def test_places_in_order_or_in_reverse_are_merged() -> None:
+    forward, back = slice(None), slice(2, None, -1)
+    assert Packing((3, 3, 5, 10), 4, (forward, forward)).merged().filters == (9, 5, 10)
+    assert Packing((3, 3, 5, 10), 4, (back, back)).merged().filters == (9, 5, 10)
+    assert Packing((3, 3, 5, 10), 4, (forward, back)).merged().filters == (3, 3, 5, 10)
