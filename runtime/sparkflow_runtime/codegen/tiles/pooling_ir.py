@@ -1,7 +1,8 @@
-"""Machine code for two-dimensional pooling and its gradients, channels last.
+"""Machine code for pooling over planes, rows and columns and its gradients, channels last.
 
-One pass over the images: for each window, vectors of channels. Small windows inside the image are
-unrolled; for others, loops run over the elements inside the image.
+Two-dimensional images are volumes of one plane. One pass over them: for each window, vectors of
+channels. Small windows inside the image are unrolled; for others, loops run over the elements
+inside the image.
 
 The arrays of a call are those that the task needs of, in this order: the images, the pooled images,
 the gradient of the pooled images; then the result.
@@ -9,10 +10,12 @@ the gradient of the pooled images; then the result.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from enum import Enum, IntEnum
+from itertools import product
 from typing import Final
 
 from sparkflow_runtime.codegen.machine.llvm_text import Value
@@ -20,6 +23,8 @@ from sparkflow_runtime.codegen.tiles.tile import Writer
 
 _LOWEST: Final = "0xFFF0000000000000"
 """Minus infinity, for both element types."""
+_WHOLE: Final = ("image", "result")
+"""The arrays that have the shape of the images."""
 WRITTEN_OUT: Final = 16
 """Windows of up to this many elements are unrolled."""
 
@@ -53,7 +58,16 @@ class Field(IntEnum):
     """Windows."""
     COLUMN_COUNT = 8
     CLEARS = 9
-    """Whether the result of a gradient is set to zero first."""
+    """Whether the result of a gradient is set to zero first; then volumes have one part."""
+    DEPTH = 10
+    """Planes per volume; the sizes above are those of a plane."""
+    PLANE_STRIDE = 11
+    BEFORE = 12
+    """Padding."""
+    PARTS = 13
+    """Parts that the planes of windows of a volume are divided into."""
+    PART_COUNT = 14
+    """Planes of windows per part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +78,14 @@ class Form:
         task: The computation.
         element: `float` or `double`.
         lanes: Elements per vector.
-        rows, columns: Size of a window.
+        planes, rows, columns: Size of a window.
         disjoint: Whether windows do not overlap.
     """
 
     task: Task
     element: str
     lanes: int
+    planes: int
     rows: int
     columns: int
     disjoint: bool
@@ -108,45 +123,86 @@ class _Writer(Writer):
 
     def _write(self) -> None:
         code, size, element = self._code, self._size, self._form.element
-        task = self._form.task
         names = {
             Task.MAXIMUM: ("image", "pooled"),
             Task.AVERAGE: ("image", "pooled"),
             Task.MAXIMUM_GRADIENT: ("image", "pooled", "given", "result"),
             Task.AVERAGE_GRADIENT: ("given", "result"),
-        }[task]
+        }[self._form.task]
         arrays = dict(zip(names, code.arrays(len(names)), strict=True))
+        parts, count = size(Field.PARTS), size(Field.PART_COUNT)
+        volume = code.multiply(self._image, size(Field.DEPTH))
+        pooled_volume = code.multiply(self._pooled_image, code.multiply(parts, count))
         with code.loop("%lo", "%hi") as number:
-            at_image = code.multiply(number, self._image)
-            at_pooled = code.multiply(number, self._pooled_image)
+            which = code.let(f"sdiv i64 {number}, {parts}")
+            first = code.multiply(code.subtract(number, code.multiply(which, parts)), count)
+            at_image = code.multiply(which, volume)
+            at_pooled = code.multiply(which, pooled_volume)
             bases = {
-                name: code.at(element, base, at_image if name in ("image", "result") else at_pooled)
+                name: code.at(element, base, at_image if name in _WHOLE else at_pooled)
                 for name, base in arrays.items()
             }
-            if task.is_gradient:
-                with code.when(code.compare("ne", size(Field.CLEARS), 0)):
-                    code.clear(
-                        bases["result"], code.multiply(self._image, self._vectors.size_bytes)
-                    )
-            with code.loop(0, size(Field.ROW_COUNT)) as i:
-                row = self._axis(i, Field.ROW_STRIDE, Field.ABOVE, Field.HEIGHT, self._form.rows)
-                above = code.multiply(i, self._pooled_line)
-                with code.loop(0, size(Field.COLUMN_COUNT)) as j:
-                    column = self._axis(
-                        j, Field.COLUMN_STRIDE, Field.LEFT, Field.WIDTH, self._form.columns
-                    )
-                    place = code.add(above, code.multiply(j, size(Field.CHANNELS)))
-                    start = code.add(
-                        code.multiply(row.start, self._line),
-                        code.multiply(column.start, size(Field.CHANNELS)),
-                    )
-                    window = {
-                        name: code.at(
-                            element, base, start if name in ("image", "result") else place
-                        )
-                        for name, base in bases.items()
-                    }
-                    self._window(window, row, column)
+            clear = self._clearer(bases)
+            with code.loop(first, code.add(first, count)) as h:
+                plane = self._plane(h)
+                if clear is not None:
+                    clear(code.add(plane.start, plane.high))
+                self._lines(bases, plane, code.multiply(h, self._pooled_image))
+            if clear is not None:
+                clear(size(Field.DEPTH))
+
+    def _clearer(self, bases: dict[str, str]) -> Callable[[Value], None] | None:
+        """Returns what sets a gradient to zero before a plane, from where it did so last.
+
+        That is shortly before it is added to, so that it is still in cache.
+        """
+        if not self._form.task.is_gradient:
+            return None
+        code = self._code
+        done = code.variable("i64", 0)
+
+        def clear(stop: Value) -> None:
+            with code.when(code.compare("ne", self._size(Field.CLEARS), 0)):
+                start = code.get(done)
+                place = self._at(bases["result"], code.multiply(start, self._image))
+                planes = code.larger(code.subtract(stop, start), 0)
+                size_bytes = code.multiply(self._image, self._vectors.size_bytes)
+                code.clear(place, code.multiply(planes, size_bytes))
+                code.set(done, code.add(start, planes))
+
+        return clear
+
+    def _lines(self, bases: dict[str, str], plane: _Axis, pooled: Value) -> None:
+        """Computes a plane of windows; `pooled` is its place."""
+        code, size, element = self._code, self._size, self._form.element
+        with code.loop(0, size(Field.ROW_COUNT)) as i:
+            row = self._axis(i, Field.ROW_STRIDE, Field.ABOVE, Field.HEIGHT, self._form.rows)
+            above = code.add(pooled, code.multiply(i, self._pooled_line))
+            line = self._offset(plane.start, row.start, 0)
+            with code.loop(0, size(Field.COLUMN_COUNT)) as j:
+                column = self._axis(
+                    j, Field.COLUMN_STRIDE, Field.LEFT, Field.WIDTH, self._form.columns
+                )
+                place = code.add(above, code.multiply(j, size(Field.CHANNELS)))
+                start = code.add(line, code.multiply(column.start, size(Field.CHANNELS)))
+                window = {
+                    name: code.at(element, base, start if name in _WHOLE else place)
+                    for name, base in bases.items()
+                }
+                self._window(window, (plane, row, column))
+
+    def _offset(self, plane: Value, row: Value, column: Value) -> Value:
+        """Returns the place of a pixel."""
+        code = self._code
+        line = code.add(code.multiply(plane, self._image), code.multiply(row, self._line))
+        return code.add(line, code.multiply(column, self._size(Field.CHANNELS)))
+
+    def _plane(self, number: str) -> _Axis:
+        if self._form.planes > 1:
+            fields = (Field.PLANE_STRIDE, Field.BEFORE, Field.DEPTH)
+            return self._axis(number, *fields, self._form.planes)
+        # Without padding, which only larger windows have, a plane is always in the volume.
+        return _Axis(self._code.multiply(number, self._size(Field.PLANE_STRIDE)), 0, 1)
 
     def _axis(self, number: str, stride: Field, before: Field, dim: Field, size: int) -> _Axis:
         code = self._code
@@ -155,33 +211,36 @@ class _Writer(Writer):
         high = code.smaller(code.subtract(self._size(dim), start), size)
         return _Axis(start, low, high)
 
-    def _window(self, bases: dict[str, str], row: _Axis, column: _Axis) -> None:
+    def _window(self, bases: dict[str, str], axes: tuple[_Axis, _Axis, _Axis]) -> None:
         """Computes one window, whose first elements `bases` point to."""
         code, form = self._code, self._form
-        count = code.multiply(
-            code.subtract(row.high, row.low), code.subtract(column.high, column.low)
-        )
-        elements = form.rows * form.columns
+        count: Value = 1
+        for axis in axes:
+            count = code.multiply(count, code.subtract(axis.high, axis.low))
+        elements = form.planes * form.rows * form.columns
         if elements > WRITTEN_OUT:
-            self._channels(bases, count, row, column)
+            self._channels(bases, count, axes)
             return
         is_whole = code.compare("eq", count, elements)
         with code.when(is_whole):
-            whole = (_Axis(0, 0, form.rows), _Axis(0, 0, form.columns))
-            self._channels(bases, elements, *whole)
+            planes, rows, columns = form.planes, form.rows, form.columns
+            whole = (_Axis(0, 0, planes), _Axis(0, 0, rows), _Axis(0, 0, columns))
+            self._channels(bases, elements, whole)
         with code.unless(is_whole):
-            self._channels(bases, count, row, column)
+            self._channels(bases, count, axes)
 
-    def _channels(self, bases: dict[str, str], count: Value, row: _Axis, column: _Axis) -> None:
+    def _channels(
+        self, bases: dict[str, str], count: Value, axes: tuple[_Axis, _Axis, _Axis]
+    ) -> None:
         code, form = self._code, self._form
         divisor = None
         if form.task in (Task.AVERAGE, Task.AVERAGE_GRADIENT):
             number = code.let(f"sitofp i64 {count} to {form.element}")
             divisor = self._vectors.splat(number)
         with code.loop(0, self._whole, form.lanes) as channel:
-            self._cell(bases, channel, None, divisor, row, column)
+            self._cell(bases, channel, None, divisor, axes)
         with code.when(code.compare("sgt", self._rest, 0)):
-            self._cell(bases, self._whole, self._mask, divisor, row, column)
+            self._cell(bases, self._whole, self._mask, divisor, axes)
 
     def _cell(
         self,
@@ -189,32 +248,39 @@ class _Writer(Writer):
         channel: Value,
         mask: str | None,
         divisor: str | None,
-        row: _Axis,
-        column: _Axis,
+        axes: tuple[_Axis, _Axis, _Axis],
     ) -> None:
         """Computes one vector of channels of one window."""
         code, vectors, kind = self._code, self._vectors, self._vectors.kind
         at = {name: code.at(self._form.element, base, channel) for name, base in bases.items()}
         match self._form.task:
             case Task.MAXIMUM:
-                best = code.variable(kind)
+                best, has_nan = code.variable(kind), code.variable(vectors.truth)
                 code.set(best, vectors.splat(_LOWEST), kind)
-                with self._places(row, column) as offsets:
+                code.set(has_nan, "zeroinitializer", vectors.truth)
+                with self._places(axes) as offsets:
                     for offset in offsets:
-                        value, so_far = (
-                            vectors.load(at["image"], offset, mask),
-                            code.get(best, kind),
-                        )
-                        # NaN is larger than all, as in numpy's maximum.
-                        larger = code.let(f"fcmp ogt {kind} {value}, {so_far}")
+                        value = vectors.load(at["image"], offset, mask)
+                        so_far = code.get(best, kind)
+                        # One instruction each, which do not wait for each other.
+                        stays = code.let(f"fcmp ogt {kind} {so_far}, {value}")
+                        code.set(best, vectors.select(stays, so_far, value), kind)
                         nan = code.let(f"fcmp uno {kind} {value}, {value}")
-                        takes = code.let(f"or {vectors.truth} {larger}, {nan}")
-                        code.set(best, vectors.select(takes, value, so_far), kind)
-                vectors.store(code.get(best, kind), at["pooled"], 0, mask)
+                        seen = code.get(has_nan, vectors.truth)
+                        code.set(
+                            has_nan, code.let(f"or {vectors.truth} {seen}, {nan}"), vectors.truth
+                        )
+                # NaN is larger than all, as in numpy's maximum.
+                found = vectors.select(
+                    code.get(has_nan, vectors.truth),
+                    vectors.constant(math.nan),
+                    code.get(best, kind),
+                )
+                vectors.store(found, at["pooled"], 0, mask)
             case Task.AVERAGE:
                 total = code.variable(kind)
                 code.set(total, "zeroinitializer", kind)
-                with self._places(row, column) as offsets:
+                with self._places(axes) as offsets:
                     for offset in offsets:
                         value = vectors.load(at["image"], offset, mask)
                         now = code.get(total, kind)
@@ -226,43 +292,43 @@ class _Writer(Writer):
                 given = vectors.load(at["given"], 0, mask)
                 free = code.variable(vectors.truth)
                 code.set(free, _all_true(vectors.lanes), vectors.truth)
-                with self._places(row, column) as offsets:
+                with self._places(axes) as offsets:
                     for offset in offsets:
                         value = vectors.load(at["image"], offset, mask)
                         equal = code.let(f"fcmp oeq {kind} {value}, {pooled}")
                         now = code.get(free, vectors.truth)
                         first = code.let(f"and {vectors.truth} {equal}, {now}")
+                        other = code.let(f"xor {vectors.truth} {equal}, {_all_true(vectors.lanes)}")
                         code.set(
-                            free, code.let(f"xor {vectors.truth} {first}, {now}"), vectors.truth
+                            free, code.let(f"and {vectors.truth} {other}, {now}"), vectors.truth
                         )
-                        share = vectors.select(first, given, "zeroinitializer")
-                        self._give(share, at["result"], offset, mask)
+                        self._give(given, at["result"], offset, mask, first)
             case Task.AVERAGE_GRADIENT:
                 given = vectors.load(at["given"], 0, mask)
                 share = code.let(f"fdiv {kind} {given}, {divisor}")
-                with self._places(row, column) as offsets:
+                with self._places(axes) as offsets:
                     for offset in offsets:
                         self._give(share, at["result"], offset, mask)
 
-    def _give(self, share: str, result: str, offset: Value, mask: str | None) -> None:
-        """Adds one window's contribution to an element of the gradient."""
+    def _give(
+        self, share: str, result: str, offset: Value, mask: str | None, where: str | None = None
+    ) -> None:
+        """Adds one window's contribution to an element of the gradient, in some lanes or all."""
         vectors = self._vectors
+        before = "zeroinitializer"
         if not self._form.disjoint:
             before = vectors.load(result, offset, mask)
             share = vectors.add(before, share)
+        if where is not None:
+            share = vectors.select(where, share, before)
         vectors.store(share, result, offset, mask)
 
     @contextmanager
-    def _places(self, row: _Axis, column: _Axis) -> Iterator[list[Value]]:
+    def _places(self, axes: tuple[_Axis, _Axis, _Axis]) -> Iterator[list[Value]]:
         """Yields the offsets of the window's elements: unrolled if known, else in loops."""
-        code, channels = self._code, self._size(Field.CHANNELS)
-
-        def offset(y: Value, x: Value) -> Value:
-            return code.add(code.multiply(y, self._line), code.multiply(x, channels))
-
         with ExitStack() as loops:
-            ranges = [loops.enter_context(code.each(axis.low, axis.high)) for axis in (row, column)]
-            yield [offset(y, x) for y in ranges[0] for x in ranges[1]]
+            ranges = [loops.enter_context(self._code.each(each.low, each.high)) for each in axes]
+            yield [self._offset(*place) for place in product(*ranges)]
 
 
 def _all_true(lanes: int) -> str:

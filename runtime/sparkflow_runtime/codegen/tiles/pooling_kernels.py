@@ -1,4 +1,4 @@
-"""Two-dimensional pooling and its gradients in machine code, channels last.
+"""Pooling over two or three dimensions and its gradients in machine code, channels last.
 
 Each function binds a body of `pooling_ir` to the sizes of one pooling.
 """
@@ -13,7 +13,7 @@ import numpy as np
 
 from sparkflow_runtime.codegen.machine import host, native, threads as pools
 from sparkflow_runtime.codegen.tiles import pooling_ir
-from sparkflow_runtime.codegen.tiles.convolution_geometry import Window
+from sparkflow_runtime.codegen.tiles.convolution_geometry import Each, Window
 from sparkflow_runtime.codegen.tiles.convolution_tasks import ELEMENTS
 from sparkflow_runtime.codegen.tiles.pooling_ir import Field, Form, Task
 
@@ -33,26 +33,33 @@ def bind_pooling(
     Args:
         task: The computation.
         dtype: float32 or float64.
-        images: [batch, height, width, channels].
-        windows: Over height and width, without dilation.
+        images: [batch, height, width, channels], or with planes before the height.
+        windows: Over height and width, or planes, height and width; without dilation.
 
     Returns:
         None if there is no kernel.
     """
     if not native.available() or dtype.char not in ELEMENTS or not dtype.isnative:
         return None
-    if len(windows) != 2 or any(window.dilation != 1 for window in windows):
+    if any(window.dilation != 1 for window in windows):
         return None
-    batch, height, width, channels = images
-    rows, columns = windows
-    dims = (height, width)
+    if len(windows) == 3 and (windows[0].size, windows[0].stride) == (1, 1):
+        images, windows = (images[0] * images[1], *images[2:]), windows[1:]
+    if len(windows) == 2:
+        images, windows = (images[0], 1, *images[1:]), (Each(1), *windows)
+    batch, *dims, channels = images
+    depth, height, width = dims
+    planes, rows, columns = windows
     disjoint = all(window.stride >= window.size for window in windows)
     covered = all(
         window.stride == window.size and window.count * window.stride >= window.before + dim
         for window, dim in zip(windows, dims, strict=True)
     )
     lanes = host.host().vector_bytes // dtype.itemsize
-    form = Form(task, ELEMENTS[dtype.char], lanes, rows.size, columns.size, disjoint)
+    sizes = (planes.size, rows.size, columns.size)
+    form = Form(task, ELEMENTS[dtype.char], lanes, *sizes, disjoint)
+    # Windows of a gradient may share planes, which one part then has to add to and to clear.
+    parts = planes.count if not task.is_gradient or (disjoint and covered) else 1
     fields = {
         Field.HEIGHT: height,
         Field.WIDTH: width,
@@ -64,9 +71,14 @@ def bind_pooling(
         Field.ROW_COUNT: rows.count,
         Field.COLUMN_COUNT: columns.count,
         Field.CLEARS: int(not covered),
+        Field.DEPTH: depth,
+        Field.PLANE_STRIDE: planes.stride,
+        Field.BEFORE: planes.before,
+        Field.PARTS: max(parts, 1),
+        Field.PART_COUNT: planes.count // max(parts, 1),
     }
     whole = math.prod(images)
-    pooled = batch * rows.count * columns.count * channels
+    pooled = batch * planes.count * rows.count * columns.count * channels
     counts = {
         Task.MAXIMUM: (whole, pooled),
         Task.AVERAGE: (whole, pooled),
@@ -74,6 +86,7 @@ def bind_pooling(
         Task.AVERAGE_GRADIENT: (pooled, whole),
     }[task]
     is_large = whole >= PARALLEL_ELEMENTS
-    threads = max(min(pools.count(), batch), 1) if is_large else 1
+    extent = batch * parts
+    threads = max(min(pools.count(), extent), 1) if is_large else 1
     body = native.written_body(pooling_ir.text, (form,), is_tidy=True)
-    return body.bind([fields[field] for field in Field], counts, batch, threads, is_large)
+    return body.bind([fields[field] for field in Field], counts, extent, threads, is_large)

@@ -142,8 +142,7 @@ class _PoolOp(Op):
         from sparkflow_runtime.ops.pooling.pool_gpu import GpuChooser
 
         dtype, task = node.attrs["T"], self.task
-        same = node.attrs.get("TInput", dtype) is dtype
-        if task is None or dtype not in COMPUTED_IN or not same:
+        if task is None or dtype not in COMPUTED_IN or not _is_of_one_dtype(node.attrs):
             return None
         choose = GpuChooser(gpu.cupy, task, dtype, pooling, partial(self.checked, pooling))
         return ByShape(choose, self._sizes_input, gpu.cupy)
@@ -156,9 +155,9 @@ class _PoolOp(Op):
         if over_channels(node.attrs) > 1:
             return None
         dtype, task, pooling = node.attrs["T"], self.task, Pooling.of(node.attrs)
-        if context.xp is not np or dtype not in (float32, float64) or pooling.rank != 4:
+        if context.xp is not np or dtype not in (float32, float64) or not native.available():
             return None
-        if task is None or not native.available():
+        if task is None or not _is_of_one_dtype(node.attrs):
             return None
         choose = Chooser(
             task, np.dtype(dtype.as_numpy_dtype), pooling, partial(self.checked, pooling)
@@ -175,6 +174,10 @@ class _PoolOp(Op):
 
 def _of_channels(attrs: Mapping[str, Any], name: str) -> int:
     return int(channels_last(attrs[name], attrs["data_format"])[-1])
+
+
+def _is_of_one_dtype(attrs: Mapping[str, Any]) -> bool:
+    return attrs.get("TInput", attrs["T"]) is attrs["T"]
 
 
 def _is_spatial(attrs: Mapping[str, Any]) -> bool:

@@ -31,10 +31,25 @@ GEOMETRIES = [
     ((2, 5, 5, 10), (5, 5), (2, 3), "SAME"),
     ((0, 5, 5, 10), (2, 2), (2, 2), "SAME"),
     ((2, 1, 1, 4), (3, 3), (1, 1), "SAME"),
+    ((2, 4, 6, 8, 16), (2, 2, 2), (2, 2, 2), "SAME"),
+    ((2, 5, 7, 9, 17), (2, 2, 2), (2, 2, 2), "VALID"),
+    ((2, 6, 7, 5, 33), (3, 3, 3), (2, 2, 2), "SAME"),
+    ((1, 5, 4, 6, 3), (3, 2, 1), (1, 1, 1), "SAME"),
+    ((2, 4, 5, 7, 5), (1, 2, 2), (1, 2, 2), "VALID"),
+    ((2, 5, 6, 4, 8), (1, 2, 2), (3, 2, 1), "SAME"),
+    ((3, 7, 3, 3, 4), (2, 1, 1), (3, 1, 1), "VALID"),
+    ((2, 2, 3, 1, 4), (5, 3, 3), (1, 1, 1), "SAME"),
+    ((0, 4, 4, 4, 4), (2, 2, 2), (2, 2, 2), "SAME"),
 ]
 
 
 _threads = shared_among(pooling, "PARALLEL_ELEMENTS")
+
+
+def _pooling(size: Sequence[int], strides: Sequence[int], padding: str) -> Pooling:
+    data_format = "NHWC" if len(size) == 2 else "NDHWC"
+    window = {"ksize": [1, *size, 1], "strides": [1, *strides, 1]}
+    return Pooling.of({**window, "padding": padding, "data_format": data_format})
 
 
 def _images(shape: Sequence[int], dtype: Any, special: bool = False) -> Array:
@@ -62,9 +77,12 @@ def _run(task: Task, geometry: Pooling, images: Sequence[int], *arrays: Array) -
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("geometry", GEOMETRIES, ids=str)
 def test_pooling_and_gradients(geometry: tuple[Any, ...], dtype: Any) -> None:
+    _check(geometry, dtype)
+
+
+def _check(geometry: tuple[Any, ...], dtype: Any) -> None:
     shape, size, strides, padding = geometry
-    attrs = {"ksize": [1, *size, 1], "strides": [1, *strides, 1], "padding": padding}
-    described = Pooling.of(attrs)
+    described = _pooling(size, strides, padding)
     images = _images(shape, dtype)
 
     maxima = pool_ops.MaxPool.run(np, described, images)
@@ -81,11 +99,10 @@ def test_pooling_and_gradients(geometry: tuple[Any, ...], dtype: Any) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("geometry", GEOMETRIES[:5], ids=str)
+@pytest.mark.parametrize("geometry", GEOMETRIES[:5] + GEOMETRIES[10:14], ids=str)
 def test_infinities_and_nan(geometry: tuple[Any, ...]) -> None:
     shape, size, strides, padding = geometry
-    attrs = {"ksize": [1, *size, 1], "strides": [1, *strides, 1], "padding": padding}
-    described = Pooling.of(attrs)
+    described = _pooling(size, strides, padding)
     images = _images(shape, np.float32, special=True)
     maxima = pool_ops.MaxPool.run(np, described, images)
     np.testing.assert_array_equal(_run(Task.MAXIMUM, described, shape, images), maxima)
@@ -93,6 +110,17 @@ def test_infinities_and_nan(geometry: tuple[Any, ...]) -> None:
     expected = pool_ops.MaxPoolGrad.run(np, described, images, maxima, gradient)
     found = _run(Task.MAXIMUM_GRADIENT, described, shape, images, maxima, gradient)
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.usefixtures("_threads")
+def test_random_windows_over_volumes() -> None:
+    generator = np.random.default_rng(6)
+    pick = generator.integers
+    for _ in range(25):
+        size, strides = pick(1, 4, 3).tolist(), pick(1, 4, 3).tolist()
+        shape = (int(pick(1, 4)), *(each + int(pick(0, 6)) for each in size), int(pick(1, 20)))
+        padding = ("SAME", "VALID")[int(pick(2))]
+        _check((shape, size, strides, padding), np.float32)
 
 
 def test_arrays_that_do_not_fit_are_refused() -> None:
