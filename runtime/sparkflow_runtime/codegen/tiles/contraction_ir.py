@@ -107,6 +107,16 @@ class Field(IntEnum):
     RIGHT_TAP = 50
     """What to add for each of a window's first planes that are left out."""
     OUT_TAP = 51
+    LINES_BEFORE = 52
+    """How many lines before the image its first window starts, if by image.
+
+    The middle loop of the depth is then over the lines of a window, and leaves out those that are
+    zero for a whole tile. If it is over something else, this and the next exclude nothing.
+    """
+    LINES_END = 53
+    """How many lines after the start of the first window the image ends."""
+    LINES_STEP = 54
+    """Stride between windows in lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,17 +387,39 @@ class _Writer(Writer):
     ) -> None:
         """Computes one tile at `_place`, `count` vectors wide, the last one masked."""
         left, right, out = bases
+        lines = self._lines(left_rows, depth[1])
         offsets = self._offsets(left_rows)
         lefts = [self._at(left, offset) for offset, _ in offsets]
         outs = [self._at(out, offset) for _, offset in offsets]
         part = self._tile.part(self._form.rows, [*[None] * (count - 1), mask])
         part.clear()
-        self._walk(lefts, right, depth, part)
+        self._walk(lefts, right, depth, lines, part)
         if not self._form.by_image:
             # Added to the output at the end, since sums of sums are more precise; and all rows are
             # read before any is written, since a row may occur several times.
             part.add_what_is_at(outs)
         part.store(outs)
+
+    def _lines(self, left_rows: Value, depth_1: Value) -> tuple[Value, Value]:
+        """Returns the range of the middle loop of the depth for the tile at `_place`."""
+        code, size = self._code, self._size
+        if not self._form.by_image or isinstance(depth_1, int):
+            return 0, depth_1
+        first, line = code.get(self._place["count_1"]), size(Field.ROWS_2)
+        end = code.add(code.get(self._place["count_2"]), code.smaller(left_rows, self._form.rows))
+        last = code.select(code.compare("sgt", end, line), code.add(first, 1), first)
+        is_near = code.both(
+            code.compare("sle", end, code.add(line, line)),
+            code.compare("slt", last, size(Field.ROWS_1)),
+        )
+        low, high = (
+            code.subtract(size(field), code.multiply(which, size(Field.LINES_STEP)))
+            for field, which in ((Field.LINES_BEFORE, last), (Field.LINES_END, first))
+        )
+        return (
+            code.select(is_near, code.larger(low, 0), 0),
+            code.select(is_near, code.smaller(high, depth_1), depth_1),
+        )
 
     def _offsets(self, left_rows: Value) -> list[tuple[str, str]]:
         """Returns the addresses of the tile's rows, left and out; advances `_place`."""
@@ -436,9 +468,14 @@ class _Writer(Writer):
                 code.set(place[name], code.add(now[name], ahead))
 
     def _walk(
-        self, lefts: list[str], right: str, depth: tuple[Value, Value], part: TilePart
+        self,
+        lefts: list[str],
+        right: str,
+        depth: tuple[Value, Value],
+        lines: tuple[Value, Value],
+        part: TilePart,
     ) -> None:
-        """Accumulates the products of the whole depth."""
+        """Accumulates the products of the whole depth, but for a part of its middle loop."""
         code, size, form = self._code, self._size, self._form
         right_1, right_0 = size(Field.RIGHT_DEPTH_1), size(Field.RIGHT_DEPTH_0)
         if form.packs:
@@ -447,7 +484,7 @@ class _Writer(Writer):
         with code.loop(0, depth[0]) as i:
             left_i = code.multiply(i, size(Field.LEFT_DEPTH_0))
             right_i = code.multiply(i, right_0)
-            with code.each(0, depth[1]) as turns:
+            with code.each(*lines) as turns:
                 for j in turns:
                     left_j = code.multiply(j, size(Field.LEFT_DEPTH_1))
                     right_j = code.multiply(j, right_1)

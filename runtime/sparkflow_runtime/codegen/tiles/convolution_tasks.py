@@ -135,18 +135,20 @@ def _fixed(form: Form, fields: Mapping[Field, int]) -> tuple[tuple[Field, int], 
     return tuple((field, fields[field]) for field in chosen)
 
 
-def _form(dtype: np.dtype[Any], depthwise: bool, by_image: bool, rows: int, columns: int) -> Form:
+def _form(
+    dtype: np.dtype[Any], depthwise: bool, by_image: bool, rows: int | None, columns: int
+) -> Form:
     """Returns the tile that fits the registers of this processor.
 
     Args:
         dtype: The dtype of the arrays.
         depthwise: Whether columns are the channels of both sides.
         by_image: See `Form`.
-        rows: Total number of rows.
+        rows: Number of rows that tiles have to divide; None if it does not matter.
         columns: Total number of columns.
     """
     height, vectors = tile()
-    if not by_image and rows < 8 * height:
+    if rows is not None and rows < 8 * height:
         # Adjust the rows per tile, so that the last tile is not half empty.
         height = min(range(height, height // 2, -1), key=lambda each: -(-rows // each) * each)
     lanes = host.host().vector_bytes // dtype.itemsize
@@ -168,7 +170,9 @@ def by_image_task(
 
     If lines of windows are no runs, these may not see several planes.
     """
-    form = _form(dtype, depthwise, by_image=True, rows=images.windows, columns=columns)
+    # Planes whose windows reach out of a volume are computed one by one.
+    alone = images.windows if images.planes.taps > 1 else None
+    form = _form(dtype, depthwise, by_image=True, rows=alone, columns=columns)
     rows, across, channels = images.rows, images.columns, images.channels
     planes, image = images.planes, images.image
     if depthwise:
@@ -193,6 +197,7 @@ def by_image_task(
         **images.fields(),
         **_rows(walked, steps, out.steps),
         **_depth(depth, left, right),
+        **_lines(images, depthwise),
         Field.OUT_VOLUME: out.volume,
         Field.OUT_IMAGE: out.steps[0],
         Field.OUT_ORIGIN: out.origin,
@@ -243,6 +248,19 @@ def by_filter_task(
     total = volumes * planes.count
     products = total * images.windows * walked_rows * (1 if depthwise else columns)
     return Task(dtype, form, fields, total, images.windows, products)
+
+
+def _lines(images: Images, depthwise: bool) -> dict[Field, int]:
+    """Returns the fields that say where lines of windows are outside the image."""
+    rows = images.rows
+    if rows.tap > 1 or not (depthwise or images.is_run):
+        return {Field.LINES_END: max(rows.taps, images.columns.taps)}
+    before = rows.before - rows.origin
+    return {
+        Field.LINES_BEFORE: before,
+        Field.LINES_END: before + rows.dim,
+        Field.LINES_STEP: rows.step,
+    }
 
 
 _Three = tuple[int, int, int]

@@ -25,6 +25,8 @@ against 59 with 256 KB and 82 with the whole batch in one.
 """
 DEVICE_BLOCK_BYTES = 1 << 28
 """The same on a GPU, where one large product is faster than many."""
+MANY_OUTPUTS = 8
+"""With more than this many outputs per channel, an input gradient adds up products."""
 
 
 def convolve(xp: Any, images: Array, filters: Array, windows: Windows, groups: int = 1) -> Array:
@@ -108,7 +110,7 @@ def input_gradient(
     back = [_mirrored(window, dim) for window, dim in zip(windows, size, strict=True)]
     mirrored = tuple(window for window in back if window is not None)
     channels, outputs = filters.shape[-2:]
-    if len(mirrored) == len(windows) and outputs <= 8 * channels:
+    if len(mirrored) == len(windows) and outputs <= MANY_OUTPUTS * channels:
         flipped = filters[(slice(None, None, -1),) * len(windows)].swapaxes(-1, -2)
         return convolve(xp, dy, xp.ascontiguousarray(flipped), mirrored)
     return _folded(xp, dy, filters, windows, size)

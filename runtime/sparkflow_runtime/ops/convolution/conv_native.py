@@ -4,7 +4,7 @@ A 1 × 1 convolution is a matrix product, and one over volumes whose windows see
 one over images. Others have their own kernels: Winograd where it pays off
 (`codegen.winograd.winograd_kernels`), else direct convolution
 (`codegen.tiles.convolution_kernels`), except where numpy is faster: filter gradients that are
-too large for the cache, and input gradients of very few channels.
+too large for the cache, and input gradients of very few channels and many outputs.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import numpy as np
 from sparkflow_runtime.codegen.tiles import convolution_kernels as convolution
 from sparkflow_runtime.codegen.winograd import winograd_kernels as winograd
 from sparkflow_runtime.dtypes import as_dtype
+from sparkflow_runtime.ops.convolution.conv_arithmetic import MANY_OUTPUTS
 from sparkflow_runtime.ops.kernels.by_shape import Chosen
 from sparkflow_runtime.ops.native.channels_last import in_data_format
 from sparkflow_runtime.ops.native.matrix_products import bind_product_out
@@ -34,7 +35,11 @@ SUMS_BYTES: Final = 4 << 20
 Measured 2026-11-21 for 8 images of 7×7×512 and 512 filters of 3×3: 63 GFLOP/s, against 55.
 """
 FEW_CHANNELS: Final = 2
-"""Up to this many channels, numpy's input gradient is faster."""
+"""Up to this many channels, numpy's input gradient is faster if it adds up products.
+
+Measured 2026-11-29 on one AVX-512 core, for 8 to 64 outputs and one or two channels of images and
+volumes: 0.2 against 0.5 ms for 1 channel and 32 outputs, 0.4 against 0.3 ms for 2 and 16.
+"""
 VARIABLE: Final = "TF_ENABLE_WINOGRAD_NONFUSED"
 """TensorFlow's variable for this choice, which it reads for GPUs: 0 or false disables it."""
 
@@ -152,7 +157,8 @@ class Chooser:
             return False
         if self._member == BY_FILTER:
             return math.prod(filters) * self._dtype.itemsize > SUMS_BYTES
-        return filters[-2] <= FEW_CHANNELS
+        *_, channels, outputs = filters
+        return channels <= FEW_CHANNELS and outputs > MANY_OUTPUTS * channels
 
     def _pointwise(self, filters: Sequence[int]) -> convolution.Kernel:
         *_, channels, outputs = filters

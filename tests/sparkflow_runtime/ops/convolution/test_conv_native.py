@@ -22,13 +22,19 @@ from sparkflow_runtime.ops.convolution.conv_ops import (
     Conv2D,
     Conv2DBackpropFilter,
     Conv2DBackpropInput,
+    Conv3D,
+    Conv3DBackpropFilterV2,
+    Conv3DBackpropInputV2,
 )
-from sparkflow_runtime.ops.windows import Layout
+from sparkflow_runtime.ops.windows import Layout, channels_last, from_channels_last, in_format
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="needs llvmlite")
 
 Array = np.ndarray[Any, Any]
-OPS = (Conv2D, Conv2DBackpropInput, Conv2DBackpropFilter)
+OPS = {
+    4: (Conv2D, Conv2DBackpropInput, Conv2DBackpropFilter),
+    5: (Conv3D, Conv3DBackpropInputV2, Conv3DBackpropFilterV2),
+}
 
 
 @pytest.fixture
@@ -50,12 +56,12 @@ def chosen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def run(
     member: int, images: Array, filters: Array, data_format: str = "NHWC", strides: Any = (1, 1)
 ) -> Array | None:
-    layout = Layout(strides, (1, 1), "SAME", ((0, 0), (0, 0)), data_format)
-    op = OPS[member]
-    shape = images.shape if data_format == "NHWC" else tuple(np.take(images.shape, (0, 2, 3, 1)))
-    counts = [window.count for window in layout.windows(shape[1:3], filters.shape[:2])]
-    outputs = filters.shape[3]
-    size = (shape[0], *counts, outputs) if data_format == "NHWC" else (shape[0], outputs, *counts)
+    """Runs the chosen kernel and compares its result with numpy's; None if there is none."""
+    layout = Layout(strides, (1,) * len(strides), "SAME", ((0, 0),) * len(strides), data_format)
+    op = OPS[images.ndim][member]
+    shape = channels_last(images.shape, data_format)
+    counts = [window.count for window in layout.windows(shape[1:-1], filters.shape[:-2])]
+    size = in_format((shape[0], *counts, filters.shape[-1]), data_format)
     dy = np.random.default_rng(5).standard_normal(size).astype(images.dtype)
     inputs = {
         FORWARD: (images, filters),
@@ -68,6 +74,10 @@ def run(
         return None
     out = np.full(choice.shape, np.nan, images.dtype)
     assert choice.fill(inputs, out)
+    expected = op.run(np, layout, *inputs)
+    if member != BY_FILTER:
+        expected = from_channels_last(np, expected, data_format)
+    np.testing.assert_allclose(out, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
     return out
 
 
@@ -118,7 +128,28 @@ def test_single_pixels_are_a_product(chosen: list[str]) -> None:
 
 
 def test_gradients_that_numpy_does_better_are_left_to_it(chosen: list[str]) -> None:
-    assert run(BY_IMAGE, draw(2, 6, 6, 1), draw(3, 3, 1, 8)) is None
+    assert run(BY_IMAGE, draw(2, 6, 6, 1), draw(3, 3, 1, 9)) is None
     assert run(BY_FILTER, draw(1, 3, 3, 384), draw(3, 3, 384, 384)) is None
     assert run(FORWARD, draw(1, 3, 3, 384), draw(3, 3, 384, 384)) is not None
-    assert chosen == ["_DIRECT"]
+    assert run(BY_IMAGE, draw(2, 6, 6, 1), draw(3, 3, 1, 8)) is not None
+    assert chosen == ["_DIRECT", "_DIRECT"]
+
+
+@pytest.mark.parametrize("member", range(3))
+@pytest.mark.parametrize("data_format", ["NDHWC", "NCDHW"])
+def test_volumes(member: int, data_format: str, chosen: list[str]) -> None:
+    def images(*shape: int) -> Array:
+        return draw(*in_format(shape, data_format))
+
+    def ways(*filters: int, strides: tuple[int, int, int] = (1, 1, 1)) -> list[str]:
+        chosen.clear()
+        found = run(member, images(2, 3, 14, 15, 32), draw(*filters), data_format, strides)
+        assert found is not None
+        return [*chosen]
+
+    assert ways(3, 3, 3, 32, 32) == ["_DIRECT"]
+    assert ways(3, 3, 3, 32, 8, strides=(1, 2, 3)) == ["_DIRECT"]
+    assert ways(3, 1, 1, 32, 16) == ["_DIRECT"]
+    assert ways(1, 3, 3, 32, 32) == ["_FILTERED"]
+    assert ways(1, 3, 3, 32, 32, strides=(2, 1, 1)) == ["_DIRECT"]
+    assert ways(1, 1, 1, 32, 16) == []
