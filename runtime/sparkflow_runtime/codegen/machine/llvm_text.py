@@ -231,6 +231,10 @@ class Code:
             "llvm.memset.p0.i64", ("ptr", target), ("i8", 0), ("i64", size_bytes), ("i1", "false")
         )
 
+    def prefetch(self, address: str) -> None:
+        """Starts to fetch the memory at an address into the cache, to write there."""
+        self.invoke("llvm.prefetch.p0", ("ptr", address), ("i32", 1), ("i32", 3), ("i32", 1))
+
     def module(self, signature: str = SIGNATURE) -> str:
         """Returns the whole module; `signature` is that of a void function."""
         lines = [signature + " {", "entry:", *self._variables, *self._lines, "  ret void", "}"]

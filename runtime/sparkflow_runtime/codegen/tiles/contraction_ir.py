@@ -134,6 +134,7 @@ class Form:
             loop of the depth is over planes, and the body accumulates over its part.
         whole: Whether there are full panels.
         rest: Vectors of the last panel if it is partial, else 0.
+        is_far: Whether results are not in cache: they are then fetched while they are computed.
         fixed: Numbers known at compile time. Short loops over the depth are unrolled if their
             lengths are among these, since their exits are mispredicted.
     """
@@ -146,6 +147,7 @@ class Form:
     by_image: bool
     whole: bool
     rest: int
+    is_far: bool = False
     fixed: tuple[tuple[Field, int], ...] = ()
 
     @property
@@ -393,6 +395,10 @@ class _Writer(Writer):
         outs = [self._at(out, offset) for _, offset in offsets]
         part = self._tile.part(self._form.rows, [*[None] * (count - 1), mask])
         part.clear()
+        if self._form.is_far:
+            for place in outs:
+                for v in range(count):
+                    self._code.prefetch(self._at(place, v * self._form.lanes))
         self._walk(lefts, right, depth, lines, part)
         if not self._form.by_image:
             # Added to the output at the end, since sums of sums are more precise; and all rows are
