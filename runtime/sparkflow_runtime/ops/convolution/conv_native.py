@@ -3,8 +3,8 @@
 A 1 × 1 convolution is a matrix product, and one over volumes whose windows see a single plane is
 one over images. Others have their own kernels: Winograd where it pays off
 (`codegen.winograd.winograd_kernels`), else direct convolution
-(`codegen.tiles.convolution_kernels`), except where numpy is faster: filter gradients that are
-too large for the cache, and input gradients of very few channels and many outputs.
+(`codegen.tiles.convolution_kernels`), except where numpy is faster: filter gradients over images
+that are too large for the cache, and input gradients of very few channels and many outputs.
 """
 
 from __future__ import annotations
@@ -30,9 +30,11 @@ from sparkflow_runtime.ops.windows import Windows, in_format
 FORWARD, BY_IMAGE, BY_FILTER = range(3)
 """The members of a family: the convolution, its input gradient and its filter gradient."""
 SUMS_BYTES: Final = 4 << 20
-"""For larger filters, the gradient is faster as one large product.
+"""For larger filters over images, the gradient is faster as one large product.
 
-Measured 2026-11-21 for 8 images of 7×7×512 and 512 filters of 3×3: 63 GFLOP/s, against 55.
+Measured 2026-11-21 for 8 images of 7×7×512 and 512 filters of 3×3: 63 GFLOP/s, against 55. Not so
+over volumes, whose windows have more elements: 66, against 86 for 2 volumes of 4×7×7×256 and 256
+filters of 3×3×3 (2026-11-29).
 """
 FEW_CHANNELS: Final = 2
 """Up to this many channels, numpy's input gradient is faster if it adds up products.
@@ -148,15 +150,15 @@ class Chooser:
             and winograd.pays(*sizes, self._member)
         ):
             return _FILTERED[self._member](self._dtype, *sizes)
-        if self._is_better_left(filters):
+        if self._is_better_left(filters, len(windows) == 2):
             return None
         return _DIRECT[self._member](self._dtype, *sizes)
 
-    def _is_better_left(self, filters: Sequence[int]) -> bool:
+    def _is_better_left(self, filters: Sequence[int], is_flat: bool) -> bool:
         if self._member == FORWARD:
             return False
         if self._member == BY_FILTER:
-            return math.prod(filters) * self._dtype.itemsize > SUMS_BYTES
+            return is_flat and math.prod(filters) * self._dtype.itemsize > SUMS_BYTES
         *_, channels, outputs = filters
         return channels <= FEW_CHANNELS and outputs > MANY_OUTPUTS * channels
 

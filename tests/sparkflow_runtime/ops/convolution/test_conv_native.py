@@ -130,6 +130,9 @@ def test_single_pixels_are_a_product(chosen: list[str]) -> None:
 def test_gradients_that_numpy_does_better_are_left_to_it(chosen: list[str]) -> None:
     assert run(BY_IMAGE, draw(2, 6, 6, 1), draw(3, 3, 1, 9)) is None
     assert run(BY_FILTER, draw(1, 3, 3, 384), draw(3, 3, 384, 384)) is None
+    volumes = draw(1, 1, 3, 3, 384), draw(2, 3, 3, 384, 192)
+    assert run(BY_FILTER, *volumes, "NDHWC", (1, 1, 1)) is not None
+    chosen.clear()
     assert run(FORWARD, draw(1, 3, 3, 384), draw(3, 3, 384, 384)) is not None
     assert run(BY_IMAGE, draw(2, 6, 6, 1), draw(3, 3, 1, 8)) is not None
     assert chosen == ["_DIRECT", "_DIRECT"]
