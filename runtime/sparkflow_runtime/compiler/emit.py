@@ -5,6 +5,7 @@ Every unit is one line, so that a traceback's line number names the node that fa
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -392,9 +393,9 @@ def _reshaped(shape: tuple[int, ...], array: Any) -> Any:
 
 def _retrying(xp: Any, dtypes: Sequence[Any], kernel: Callable[..., bool]) -> Callable[..., None]:
     """Returns the fallback of a kernel that rejects its arguments: itself, on contiguous copies."""
-    dense = _dense if xp is np else xp.ascontiguousarray
 
     def retry(*arrays: Any) -> None:
+        dense = _dense_array() if xp is np else xp.ascontiguousarray
         inputs = [dense(array, dtype) for array, dtype in zip(arrays, dtypes, strict=False)]
         if not kernel(*inputs, *arrays[len(inputs) :]):
             shapes = [np.shape(array) for array in arrays]
@@ -405,11 +406,11 @@ def _retrying(xp: Any, dtypes: Sequence[Any], kernel: Callable[..., bool]) -> Ca
     return retry
 
 
-def _dense(array: Any, dtype: Any) -> Any:
-    """Returns the array, or a copy of it, in C order and in this dtype."""
-    from sparkflow_runtime.ops.kernels.transposing import contiguous
+@functools.cache
+def _dense_array() -> Callable[[Any, Any], Any]:
+    from sparkflow_runtime.ops.kernels.filling import dense_array  # many programs have no views
 
-    return contiguous(np.asarray(array, dtype))
+    return dense_array
 
 
 def makes_list(op: Op) -> bool:

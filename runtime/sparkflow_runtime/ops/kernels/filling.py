@@ -15,6 +15,8 @@ from sparkflow_runtime.ops.kernels.narrow import is_widened
 from sparkflow_runtime.ops.op import Array, NodeView, Op
 
 _R = TypeVar("_R")
+_MANY = 1 << 14
+"""Fewer elements are copied by numpy before a faster way is found."""
 
 
 def bind_filling_kernel(
@@ -44,8 +46,18 @@ def copying(kernel: Callable[..., Any], inputs: int) -> Callable[..., None]:
     return run
 
 
+def dense_array(array: Any, dtype: Any) -> Array:
+    """Returns a host array in C order and of this dtype: the given one, or a copy."""
+    if getattr(array, "size", 1) < _MANY:
+        return np.ascontiguousarray(array, dtype)
+    # Imported here, since it imports code generators.
+    from sparkflow_runtime.ops.kernels.transposing import contiguous
+
+    return contiguous(np.asarray(array, dtype))
+
+
 def _copy(view: Array, out: Array) -> None:
-    if view.flags.c_contiguous:
+    if view.size < _MANY or view.flags.c_contiguous:
         np.copyto(out, view)
         return
     # Imported here, since it imports code generators.
