@@ -394,12 +394,13 @@ def all_ops() -> dict[str, Op]:
     if not OPS:
         import single_ops_arrays as arrays
         import single_ops_maths as maths
+        import single_ops_models as models
         import single_ops_text as text
 
         # The order matters: all draw their data from one generator.
         here = (_resizing, _image_ops, _norms, _sorting, _reductions)
         elsewhere = (arrays.indexing, arrays.moving, maths.products, maths.convolutions)
-        rest = (maths.elements, text.strings, text.sparse, maths.losses)
+        rest = (maths.elements, text.strings, text.sparse, maths.losses, models.models)
         for add in (*here, *elsewhere, *rest):
             add()
     return OPS

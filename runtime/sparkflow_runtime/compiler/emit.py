@@ -5,7 +5,6 @@ Every unit is one line, so that a traceback's line number names the node that fa
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,6 +18,7 @@ from sparkflow_runtime.compiler.planned import FILE, Called, Planned, SlotArray,
 from sparkflow_runtime.compiler.storage import Kernels, Storage
 from sparkflow_runtime.errors import InternalError
 from sparkflow_runtime.ir.node import ARG, RETVAL, Endpoint, Node
+from sparkflow_runtime.once import once
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.op import Op
 
@@ -406,7 +406,7 @@ def _retrying(xp: Any, dtypes: Sequence[Any], kernel: Callable[..., bool]) -> Ca
     return retry
 
 
-@functools.cache
+@once
 def _dense_array() -> Callable[[Any, Any], Any]:
     from sparkflow_runtime.ops.kernels.filling import dense_array  # many programs have no views
 

@@ -139,7 +139,9 @@ def _after_loop(node: Node, inputs: Sequence[Known], define: Define) -> list[Kno
         if (endpoint := parse_endpoint(name)) in known
     }
     tape = Known(variant, SCALAR, None, Held(tensors=tensors))
-    return [*(replace(each, value=None) for each in variables), tape]
+    kinds = node.attrs["T"]  # arrays where variables are references
+    known_after = zip(kinds, variables, strict=True)
+    return [*(replace(each, dtype=kind, value=None) for kind, each in known_after), tape]
 
 
 def _iterated(

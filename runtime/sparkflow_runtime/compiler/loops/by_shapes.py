@@ -72,7 +72,7 @@ class LoopByShapes:
         return self._kernel(values)(step, *values)
 
     def _kernel(self, values: Sequence[Any]) -> Kernel:
-        key = tuple(map(_key, values))
+        key = tuple(map(_key, self._makers, values))
         with self._lock:
             found = self._kernels.get(key)
             if found is not None:
@@ -108,20 +108,18 @@ class LoopByShapes:
     def _held(self, maker: str | None, value: Any) -> Held:
         if type(value) is TensorList:
             return Held(None, _element(value), value.is_unset)
-        if maker is None or not len(value):
+        if maker is None or not value:
             return Held()
         return Held(tensors=dict(zip(self._taped(maker), map(_shape, value[0]), strict=True)))
 
 
-def _key(value: Any) -> Hashable:
-    """What a plan depends on."""
+def _key(maker: str | None, value: Any) -> Hashable:
+    """What a plan depends on: of a tape, which has a maker, the shapes in its first entry."""
     if type(value) is TensorList:
         return "list", value.is_unset, _element(value)
-    if isinstance(value, dict):
-        return "gradients of a tape"
-    if hasattr(value, "shape"):
-        return _shape(value)
-    return "tape", tuple(map(_shape, value[0])) if len(value) else None
+    if maker is not None:
+        return "tape", tuple(map(_shape, value[0])) if value else None
+    return _shape(value)
 
 
 def _shape(value: Any) -> Shape:

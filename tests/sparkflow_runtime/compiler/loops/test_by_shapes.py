@@ -88,6 +88,15 @@ def test_many_shapes_do_not_drive_out_each_other() -> None:
     assert loops.run(1) == "planned 1"
 
 
+def test_other_variants_are_not_looked_into() -> None:
+    loops = Loops()
+    others: list[Any] = [{(0, "h:0"): x(6)}, [x(), x()], object()]
+    for other in others:
+        for _ in range(2):
+            loops.kernel(None, x(6, 4), other, [])
+    assert [each[Endpoint("b", 0)].held for each in loops.bound] == [Held()]
+
+
 def test_lists_of_items_and_loops_that_cannot_be_planned() -> None:
     loops = Loops()
     items: list[Any] = [None, x(6, 3), None]
