@@ -85,7 +85,8 @@ def find_known(
         if results is not None:
             known.update((Endpoint(node.name, slot), each) for slot, each in enumerate(results))
             continue
-        found = _shapes(op, node, inputs, len(outputs), handles)
+        view = _seen(node, inputs, handles)
+        found = _shapes(op, view, len(outputs))
         values = _computed(op, node, inputs, outputs, found)
         for slot, dtype in enumerate(outputs):
             endpoint = Endpoint(node.name, slot)
@@ -96,7 +97,7 @@ def find_known(
             shape = None if endpoint in reshaped else given.get(endpoint, shape)
             known[endpoint] = Known(dtype, shape)
         if variant in outputs:
-            for slot, each in enumerate(_held(op, node, inputs)):
+            for slot, each in enumerate(_held(op, view)):
                 endpoint = Endpoint(node.name, slot)
                 known[endpoint] = replace(known[endpoint], held=each)
             first = Endpoint(node.name, 0)
@@ -118,18 +119,10 @@ def arguments_of(
     return shapes, held
 
 
-def variables_of(node: Node, inputs: Sequence[Known], define: Define) -> Sequence[Known]:
-    """Returns what is known of a loop's variables in every iteration, given their first values."""
-    found = _iterated(define(node.attrs["body"]), inputs, define)
-    return [replace(each, held=NOTHING_HELD) for each in inputs] if found is None else found[0]
-
-
 def _after_loop(node: Node, inputs: Sequence[Known], define: Define) -> list[Known] | None:
     """What is known of the results of a loop; None if an iteration changes a shape."""
-    if "body" not in node.attrs:
-        return None
     body = define(node.attrs["body"])
-    found = _iterated(body, inputs, define)
+    found = find_iterated(body, inputs, define)
     if found is None:
         return None
     variables, known = found
@@ -144,10 +137,21 @@ def _after_loop(node: Node, inputs: Sequence[Known], define: Define) -> list[Kno
     return [*(replace(each, dtype=kind, value=None) for kind, each in known_after), tape]
 
 
-def _iterated(
+def find_iterated(
     body: Function, inputs: Sequence[Known], define: Define
 ) -> tuple[list[Known], dict[Endpoint, Known]] | None:
-    """What is known of the variables, and of the body's tensors, in every iteration."""
+    """Infers what is known of a loop's variables, and of its body's tensors, in every iteration.
+
+    Args:
+        body: The iteration.
+        inputs: What is known of the variables before the first one.
+        define: See `find_known`.
+
+    Returns:
+        None if a shape is unknown, or if an iteration changes one.
+    """
+    if any(each.dtype is not variant and each.full_shape is None for each in inputs):
+        return None
     variables = list(inputs)
     while True:  # at most twice per list: what is first set in an iteration is set in the next one
         given, held = arguments_of(body, variables)
@@ -167,8 +171,7 @@ def _iterated(
 def _unchanged(before: Known, after: Known) -> Known | None:
     """What is known of a variable before and after an iteration; None if its shape may change."""
     if before.dtype is not variant:
-        is_same = before.full_shape is not None and before.full_shape == after.full_shape
-        return before if is_same else None
+        return before if before.full_shape == after.full_shape else None
     old, new = before.held, after.held
     if old.is_unset:
         length = old.length if old.length == new.length else None
@@ -178,19 +181,11 @@ def _unchanged(before: Known, after: Known) -> Known | None:
     return replace(before, held=Held(length, element, False, old.tensors))
 
 
-def _held(op: Op, node: Node, inputs: Sequence[Known]) -> Sequence[Held]:
+def _held(op: Op, view: Inference) -> Sequence[Held]:
     if op.passes_on:
-        return [each.held for each in inputs]
+        return [view.held(place) for place in range(len(view.shapes))]
     try:
-        return op.holds(
-            Inference(
-                [each.shape for each in inputs],
-                [each.dtype for each in inputs],
-                node.attrs,
-                lambda index: wholly(inputs[index].value),
-                held=lambda index: inputs[index].held,
-            )
-        )
+        return op.holds(view)
     except (OpError, ValueError, TypeError, IndexError):
         return ()  # the node raises it at run time
 
@@ -219,26 +214,25 @@ def _may_reshape(node: Node) -> bool:
     return registry.lookup(node.op).signature.input_dtypes(node.attrs)[0].is_ref
 
 
-def _shapes(
-    op: Op,
-    node: Node,
-    inputs: Sequence[Known],
-    count: int,
-    handles: Mapping[Endpoint, Shape],
-) -> Sequence[Shape] | None:
+def _seen(node: Node, inputs: Sequence[Known], handles: Mapping[Endpoint, Shape]) -> Inference:
+    """The node as shape inference sees it."""
+
     def constant(index: int) -> Value | None:
         return wholly(inputs[index].value)
 
     def variable(index: int) -> Shape:
         return handles.get(node.inputs[index])
 
-    static, kinds = [each.shape for each in inputs], [each.dtype for each in inputs]
-
     def held(index: int) -> Held:
         return inputs[index].held
 
+    static, kinds = [each.shape for each in inputs], [each.dtype for each in inputs]
+    return Inference(static, kinds, node.attrs, constant, variable, held)
+
+
+def _shapes(op: Op, view: Inference, count: int) -> Sequence[Shape] | None:
     try:
-        found = op.infer(Inference(static, kinds, node.attrs, constant, variable, held))
+        found = op.infer(view)
     except (OpError, ValueError, TypeError, IndexError, ArithmeticError, NotImplementedError):
         return None  # the node raises it at run time, or its shape is known only then
     return found if len(found) == count else None

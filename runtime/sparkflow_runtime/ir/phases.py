@@ -136,7 +136,8 @@ class _Collections:
         """Resumes it in a forked process, where no other thread runs phases."""
         if self._pausing and self._resumes:
             gc.enable()
-        self.__init__()  # type: ignore[misc]
+        self._lock = threading.Lock()  # another thread may have held it
+        self._pausing = 0
 
 
 _collections: Final = _Collections()

@@ -316,25 +316,28 @@ class _Writer:
         mine = [vectors.splat(each) for each in box]
         threshold = vectors.splat(self._threshold)
         relation = "ogt" if self._rule is Rule.ABOVE else "ugt"
-        found, place = code.variable("i1"), code.variable("i64")
-        code.set(found, "false", "i1")
-        code.set(place, 0)
-        with code.turns() as go_on_if:
-            now = code.get(place)
-            go_on_if(code.compare("slt", now, code.get(self._selected)))
-            theirs = [vectors.load(each, now) for each in self._kept]
+
+        def are_above(place: str) -> str:
+            theirs = [vectors.load(each, place) for each in self._kept]
             overlap = self._overlap(mine, theirs, vectors.kind, vectors.truth)
             above = code.let(f"fcmp {relation} {vectors.kind} {overlap}, {threshold}")
-            any_above = code.call(
+            return code.call(
                 "i1", f"llvm.vector.reduce.or.v{vectors.lanes}i1", (vectors.truth, above)
             )
-            code.set(found, any_above, "i1")
-            go_on_if(code.negated(any_above))
-            code.set(place, code.add(now, vectors.lanes))
-        return code.get(found, "i1")
+
+        return self._any_selected(are_above, vectors.lanes)
 
     def _is_above(self, row: str, numbers: str) -> str:
         """Whether an overlap in a row of the matrix with a selected box is above the threshold."""
+
+        def is_above(place: str) -> str:
+            overlap = self._load(row, self._code.load_index("i32", numbers, place))
+            return self._code.let(f"fcmp ogt float {overlap}, {self._threshold}")
+
+        return self._any_selected(is_above, 1)
+
+    def _any_selected(self, test: Callable[[str], str], step: int) -> str:
+        """Whether a test holds for a selected box; it looks at `step` boxes from a place on."""
         code = self._code
         found, place = code.variable("i1"), code.variable("i64")
         code.set(found, "false", "i1")
@@ -342,11 +345,10 @@ class _Writer:
         with code.turns() as go_on_if:
             now = code.get(place)
             go_on_if(code.compare("slt", now, code.get(self._selected)))
-            overlap = self._load(row, code.load_index("i32", numbers, now))
-            above = code.let(f"fcmp ogt float {overlap}, {self._threshold}")
-            code.set(found, above, "i1")
-            go_on_if(code.negated(above))
-            code.set(place, code.add(now, 1))
+            holds = test(now)
+            code.set(found, holds, "i1")
+            go_on_if(code.negated(holds))
+            code.set(place, code.add(now, step))
         return code.get(found, "i1")
 
     def _lower(

@@ -231,9 +231,16 @@ class Code:
             "llvm.memset.p0.i64", ("ptr", target), ("i8", 0), ("i64", size_bytes), ("i1", "false")
         )
 
-    def prefetch(self, address: str) -> None:
-        """Starts to fetch the memory at an address into the cache, to write there."""
-        self.invoke("llvm.prefetch.p0", ("ptr", address), ("i32", 1), ("i32", 3), ("i32", 1))
+    def prefetch(self, address: str, writes: bool = False, locality: int = 3) -> None:
+        """Starts to fetch the memory at an address into the cache.
+
+        Args:
+            address: The address.
+            writes: Whether it will be written.
+            locality: As LLVM defines it: 3 to keep it in all caches, 0 in none.
+        """
+        given = ("i32", int(writes)), ("i32", locality), ("i32", 1)
+        self.invoke("llvm.prefetch.p0", ("ptr", address), *given)
 
     def module(self, signature: str = SIGNATURE) -> str:
         """Returns the whole module; `signature` is that of a void function."""
@@ -249,7 +256,8 @@ class Code:
         self._declared[f"declare {result} @{function}({kinds})"] = None
 
 
-_SIZES: Final = {"float": 4, "double": 8}
+_SIZES: Final = {"float": 4, "double": 8, "i32": 4}
+_SUFFIXES: Final = {"float": "f32", "double": "f64", "i32": "i32"}
 
 
 class Vectors:
@@ -257,7 +265,7 @@ class Vectors:
 
     Args:
         code: The function being emitted.
-        element: `float` or `double`.
+        element: `float` or `double`; or `i32`, without arithmetic.
         lanes: Elements per vector.
     """
 
@@ -267,7 +275,7 @@ class Vectors:
         self.lanes = lanes
         self.size_bytes = _SIZES[element]
         self.kind = f"<{lanes} x {element}>"
-        self.suffix = f"v{lanes}{'f32' if element == 'float' else 'f64'}"
+        self.suffix = f"v{lanes}{_SUFFIXES[element]}"
         self.truth = f"<{lanes} x i1>"
 
     @classmethod

@@ -87,14 +87,10 @@ def text(kind: str, lanes: int, side: str, counts: bool) -> str:
     vectors = Vectors(code, kind, lanes)
     size, steps, count = code.sizes(3)
     ordered, values, target = code.arrays(3)
-    whole = f"<{lanes} x i32>"
+    numbers = Vectors(code, "i32", lanes)
+    whole = numbers.kind
     relation = {"left": "olt", "right": "ole"}[side]
     found = code.variable(whole)
-
-    def spread(number: str) -> str:
-        short = code.let(f"trunc i64 {number} to i32")
-        first = code.let(f"insertelement {whole} poison, i32 {short}, i64 0")
-        return code.let(f"shufflevector {whole} {first}, {whole} poison, {whole} zeroinitializer")
 
     def are_before(elements: str, wanted: str) -> str:
         return code.let(f"fcmp {relation} {vectors.kind} {elements}, {wanted}")
@@ -127,10 +123,10 @@ def text(kind: str, lanes: int, side: str, counts: bool) -> str:
         with code.loop(0, steps):
             now, start = code.get(length), code.get(found, whole)
             half = code.let(f"lshr i64 {now}, 1")
-            middle = code.let(f"add {whole} {start}, {spread(half)}")
+            step = numbers.splat(code.let(f"trunc i64 {half} to i32"))
+            middle = code.let(f"add {whole} {start}, {step}")
             before = are_before(at(code.let(f"sub {whole} {middle}, {ones}")), wanted)
-            chosen = code.let(f"select {vectors.truth} {before}, {whole} {middle}, {whole} {start}")
-            code.set(found, chosen, whole)
+            code.set(found, numbers.select(before, middle, start), whole)
             code.set(length, code.subtract(now, half))
         count_up(are_before(at(code.get(found, whole)), wanted))
 
@@ -140,16 +136,9 @@ def text(kind: str, lanes: int, side: str, counts: bool) -> str:
         is_whole = code.compare("sge", rest, lanes)
         with code.when(is_whole):
             look_for(vectors.load(values, first))
-            place = code.at("i32", target, first)
-            code.store(whole, code.get(found, whole), place, 4)
+            numbers.store(code.get(found, whole), target, first)
         with code.unless(is_whole):
             mask = vectors.first(rest)
             look_for(vectors.load(values, first, mask))
-            code.invoke(
-                f"llvm.masked.store.v{lanes}i32.p0",
-                (whole, code.get(found, whole)),
-                ("ptr", code.at("i32", target, first)),
-                ("i32", 4),
-                (vectors.truth, mask),
-            )
+            numbers.store(code.get(found, whole), target, first, mask)
     return code.module()

@@ -398,7 +398,7 @@ class _Writer(Writer):
         if self._form.is_far:
             for place in outs:
                 for v in range(count):
-                    self._code.prefetch(self._at(place, v * self._form.lanes))
+                    self._code.prefetch(self._at(place, v * self._form.lanes), writes=True)
         self._walk(lefts, right, depth, lines, part)
         if not self._form.by_image:
             # Added to the output at the end, since sums of sums are more precise; and all rows are

@@ -13,7 +13,7 @@ from typing import Any
 
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.machine import native, threads
-from sparkflow_runtime.compiler.known import Known, arguments_of, find_known, variables_of
+from sparkflow_runtime.compiler.known import Known, arguments_of, find_iterated, find_known
 from sparkflow_runtime.compiler.loops.accumulators import (
     Accumulator,
     find_accumulators,
@@ -54,23 +54,17 @@ def bind_loop(
     table = context.functions
     assert table is not None
     inputs = [known[endpoint] for endpoint in node.inputs]
-    variables = variables_of(node, inputs, define)
     arrays = [each.dtype is not dtypes.variant and not each.dtype.is_ref for each in inputs]
     shapes = tuple(
         each.full_shape if is_array else None for each, is_array in zip(inputs, arrays, strict=True)
     )
-    if any(is_array and shape is None for is_array, shape in zip(arrays, shapes, strict=True)):
-        return None
     condition, body = define(node.attrs["cond"]), define(node.attrs["body"])
-
-    def known_in(function: Function) -> dict[Endpoint, Known]:
-        given, held = arguments_of(function, variables)
-        return find_known(list(function.body), given, define, held)
-
-    known_body = known_in(body)
-    for result, shape in zip(body.results, shapes, strict=False):
-        if shape is not None and known_body[result.inputs[0]].full_shape != shape:
-            return None  # a variable's shape changes between iterations
+    found = find_iterated(body, inputs, define)
+    if found is None:
+        return None
+    variables, known_body = found
+    given, held = arguments_of(condition, variables)
+    known_condition = find_known(list(condition.body), given, define, held)
     functions = _PlannedFunctions(table, shapes, plan)
     general = registry.lookup(node.op).bind(node, replace(context, functions=functions))
     if not native.available():
@@ -87,7 +81,7 @@ def bind_loop(
     accumulators = find_accumulators(condition, body, known_body, context.session)
     try:
         made = plan_loop(
-            _loop_function(condition, known_in(condition)),
+            _loop_function(condition, known_condition),
             _loop_function(body, known_body, accumulators),
             lambda fused: machine_code(fused.kernel, fused.sizes, is_in_turn=True),
             context,

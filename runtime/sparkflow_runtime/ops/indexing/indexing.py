@@ -258,11 +258,7 @@ class TopKV2(Op):
 
 def _largest(xp: Any, value: Array, count: int) -> Array:
     """The indices of the largest elements of each row; NaN is larger than all numbers."""
-    if xp is not np:
-        # A stable ascending sort of the reversed row, read backwards.
-        last = value.shape[-1] - 1
-        return (last - xp.argsort(value[..., ::-1], axis=-1, kind="stable")[..., ::-1])[..., :count]
-    if 0 < count <= value.shape[-1] // _ROW_PER_FEW:
+    if xp is np and 0 < count <= value.shape[-1] // _ROW_PER_FEW:
         found = largest_of_long(value.reshape(-1), count) if value.size == value.shape[-1] else None
         if found is not None:
             return found.reshape(*value.shape[:-1], count)
@@ -270,7 +266,7 @@ def _largest(xp: Any, value: Array, count: int) -> Array:
             candidates = _candidates(value, count)
             found = np.take_along_axis(value, candidates, axis=-1)
             return np.take_along_axis(candidates, descending(found), axis=-1)
-    return descending(value)[..., :count]
+    return descending(value, xp)[..., :count]
 
 
 def _candidates(value: Array, k: int) -> Array:

@@ -53,8 +53,8 @@ class _Bound(Op):
                 f"{bracketed(sorted_inputs.shape)} and values {bracketed(values.shape)}"
             )
         found = xp.empty(values.shape, out_type.numpy)
+        search = insertion_points if xp is np else xp.searchsorted
         for row, (ordered, asked) in enumerate(zip(sorted_inputs, values, strict=True)):
-            search = insertion_points if xp is np else xp.searchsorted
             found[row] = search(ordered, asked, side=self.side)
         return found
 

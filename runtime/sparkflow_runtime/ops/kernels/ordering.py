@@ -22,25 +22,26 @@ _BLOCKS_PER_ELEMENT: Final = 8
 """With this many blocks for each element that is looked for, few others pass the threshold."""
 
 
-def descending(value: Array) -> Array:
+def descending(value: Array, xp: Any = np) -> Array:
     """Returns the indices that sort each row, largest first; of equal elements the first is first.
 
     NaN is larger than all numbers.
 
     Args:
         value: [..., row] of real numbers.
+        xp: Its module, numpy or cupy.
 
     Returns:
         Integers of the same shape.
     """
+    size = value.shape[-1]
+    if xp is not np:
+        return _stable(value, xp)
     if value.dtype.itemsize == 2 and value.dtype.kind not in "iu":
         value = value.astype(np.float32)
-    size = value.shape[-1]
     keys = _keys(value) if value.size >= LEAST_SORTED and size <= _POSITIONS else None
     if keys is None:
-        # A stable ascending sort of the reversed row, read backwards.
-        order: Array = size - 1 - np.argsort(value[..., ::-1], axis=-1, kind="stable")
-        return order[..., ::-1]
+        return _stable(value, np)
     keys <<= _POSITION_BITS
     keys |= np.arange(size)
     keys.sort(axis=-1)
@@ -71,6 +72,13 @@ def largest_of_long(row: Array, count: int) -> Array | None:
     threshold = np.partition(maxima, blocks - count)[blocks - count]
     candidates = np.flatnonzero(row >= threshold)
     return candidates[descending(row[candidates])[:count]]
+
+
+def _stable(value: Array, xp: Any) -> Array:
+    # A stable ascending sort of the reversed row, read backwards.
+    last = value.shape[-1] - 1
+    order: Array = last - xp.argsort(value[..., ::-1], axis=-1, kind="stable")
+    return order[..., ::-1]
 
 
 def _keys(value: Array) -> Array | None:
