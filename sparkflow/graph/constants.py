@@ -6,7 +6,7 @@ keeps its dtype. A dtype that is asked for must be able to hold the value as it 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -18,6 +18,9 @@ Array = np.ndarray[Any, np.dtype[Any]]
 _ACCEPTED_KINDS = {"b": "b", "i": "biu", "u": "biu", "f": "biuf", "c": "biufc", "V": "biuf"}
 """Kinds of Python values that each kind of numpy dtype takes without loss of meaning; V is bfloat16
 and the quantised types."""
+
+_MANY_STRINGS: Final = 32
+"""From here on, machine code converts them."""
 
 
 def constant_array(value: Any, dtype: DType | None = None) -> Array:
@@ -75,17 +78,25 @@ def _preferred(array: Array) -> Array:
 def _strings(value: Any, array: Array, dtype: DType | None) -> Array:
     if dtype is not None and dtype is not dtypes.string:
         raise _unexpected(value, dtype)
-    result = np.empty(array.shape, np.object_)
-    for index, item in np.ndenumerate(array):
+
+    def encoded(item: object) -> bytes:
         if isinstance(item, str):
-            item = item.encode()
+            return item.encode()
         if not isinstance(item, bytes):
             raise TypeError(
                 f"Failed to convert object of type {type(value).__name__} to Tensor. Contents: "
                 f"{value!r}. Consider casting elements to a supported type."
             )
-        result[index] = bytes(item)
-    return result
+        return bytes(item)
+
+    flat = np.ascontiguousarray(array, np.object_).reshape(-1)
+    if flat.size >= _MANY_STRINGS:
+        from sparkflow_runtime.codegen.strings import encoding  # only programs with strings need it
+
+        return encoding.encoded(flat, encoded).reshape(array.shape)
+    result = np.empty(flat.size, np.object_)
+    result[:] = [encoded(item) for item in flat.tolist()]
+    return result.reshape(array.shape)
 
 
 def _unexpected(value: Any, dtype: DType) -> TypeError:

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from sparkflow_runtime.codegen.rows.insertion_points import insertion_points
+from sparkflow_runtime.codegen.strings.hashing import Hash, hashed
 from sparkflow_runtime.dtypes import DType, float32, float64, int32, int64, string
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.inference import same_as, sizes
@@ -18,8 +19,7 @@ from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, int_attr, list_attr, type_attr
 from sparkflow_runtime.ops.sparse.sparse_layout import check_lengths
 from sparkflow_runtime.ops.static import bracketed
-from sparkflow_runtime.ops.strings.string_arrays import array_of
-from sparkflow_runtime.ops.strings.string_hash import remembered_fingerprint64
+from sparkflow_runtime.ops.strings.string_arrays import array_of, flat_strings
 
 _MASK: Final = (1 << 64) - 1
 _FACTOR: Final = np.uint64(0xC6A4A7935BD1E995)
@@ -197,8 +197,7 @@ def _texts(values: Array) -> Array:
 def _numbers(values: Array) -> Array:
     if values.dtype != np.object_:
         return values.astype(np.int64, copy=False).view(np.uint64)
-    hashed = map(remembered_fingerprint64, values.tolist())
-    return np.fromiter(hashed, np.uint64, len(values))
+    return hashed(Hash.FARM, flat_strings(values))
 
 
 def _hashes(parts: Sequence[Array], size: int, buckets: int, key: int) -> Array:

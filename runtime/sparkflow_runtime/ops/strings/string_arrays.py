@@ -28,6 +28,11 @@ def array_of(values: Iterable[Any], shape: tuple[int, ...]) -> Array:
     return result.reshape(shape)
 
 
+def flat_strings(array: Array) -> Array:
+    """The elements of a string tensor in order: a contiguous vector of objects."""
+    return np.ascontiguousarray(np.asarray(array, np.object_)).reshape(-1)
+
+
 def strings_of(array: Array) -> list[bytes]:
     """The elements of a string tensor in order."""
     return np.asarray(array, np.object_).ravel().tolist()
@@ -55,8 +60,3 @@ def scalar_text(array: Array, name: str) -> bytes:
 def text_of(data: bytes) -> str:
     """Bytes for an error message."""
     return data.decode("utf-8", "backslashreplace")
-
-
-def char_starts(data: bytes) -> list[int]:
-    """Where the characters of UTF-8 begin; every byte that continues none begins one."""
-    return [index for index, byte in enumerate(data) if byte & 0xC0 != 0x80]

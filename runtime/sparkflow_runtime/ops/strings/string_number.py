@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime import dtypes
+from sparkflow_runtime.codegen.strings import numerals, parts
 from sparkflow_runtime.dtypes import COMPLEX, FLOATING, INTEGER, DType
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.op import Array, Inference
@@ -16,12 +17,14 @@ from sparkflow_runtime.ops.signature import bool_attr, int_attr, string_attr, ty
 from sparkflow_runtime.ops.strings.string_arrays import (
     StringOp,
     array_of,
+    flat_strings,
     mapped,
-    strings_of,
     text_of,
 )
 from sparkflow_runtime.shapes import Shape
 
+_DECIMALS = 6
+"""Of C's printf if no precision is given."""
 _INTEGER = re.compile(rb"[+-]?[0-9]+")
 _FLOAT = re.compile(
     rb"(?i)[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf(?:inity)?|nan)"
@@ -72,18 +75,25 @@ class StringToNumber(StringOp):
 
     def compute(self, xp: Any, text: Array, *, out_type: DType) -> Array:
         """Fails for what is no number, or an integer too large."""
+        strings = flat_strings(text)
+        found = np.empty(strings.size, out_type.as_numpy_dtype)
 
-        def number(data: bytes) -> Any:
-            value = parse_number(data, out_type)
+        def by_python(number: int) -> None:
+            value = parse_number(strings[number], out_type)
             if value is None:
                 raise InvalidArgumentError(
-                    message=f"StringToNumberOp could not correctly convert string: {text_of(data)}"
+                    message="StringToNumberOp could not correctly convert string: "
+                    f"{text_of(strings[number])}"
                 )
-            return value
+            found[number] = value
 
-        values = [number(data) for data in strings_of(text)]
         with np.errstate(over="ignore"):  # infinite, as in TensorFlow
-            return np.array(values, out_type.as_numpy_dtype).reshape(np.shape(text))
+            if out_type in INTEGER:
+                limits = int(out_type.min), int(out_type.max)
+                numerals.parse_integers(strings, found, limits, by_python)
+            else:
+                numerals.parse_floats(strings, found, by_python)
+        return found.reshape(np.shape(text))
 
 
 @register
@@ -137,7 +147,9 @@ class AsString(StringOp):
             return mapped(lambda data: (form % data.decode("latin-1")).encode("latin-1"), array)
         if whole:
             form = f"%{fill}{size}d"
-            return _formatted(form, array, int)
+            if fill or size:
+                return _formatted(form, array, int)
+            return _integers(array)
         form = f"%{fill}{size}{digits}{kind}"
         if T.is_complex:
             texts = [f"({form % v.real},{form % v.imag})".encode() for v in array.ravel().tolist()]
@@ -149,7 +161,29 @@ class AsString(StringOp):
                 return str(form % value)
             return blank % str(value)  # no zeros before nan and inf
 
-        return array_of([text(float(v)).encode() for v in array.ravel()], array.shape)
+        decimals = precision if precision > -1 else _DECIMALS
+        if kind != "f" or fill or size or decimals > numerals.MOST_DECIMALS:
+            return array_of([text(float(v)).encode() for v in array.ravel()], array.shape)
+        wide = np.ascontiguousarray(array, np.float64).reshape(-1)
+        found = np.empty(wide.size, np.object_)
+
+        def by_python(number: int) -> None:
+            found[number] = text(float(wide[number])).encode()
+
+        numerals.write_fixed(wide, decimals, found, by_python)
+        return found.reshape(array.shape)
+
+
+def _integers(array: Array) -> Array:
+    wide = np.uint64 if array.dtype.kind == "u" else np.int64
+    numbers = np.ascontiguousarray(array, wide).reshape(-1)
+    found = np.empty(numbers.size, np.object_)
+
+    def by_python(number: int) -> None:
+        found[number] = b"%d" % int(numbers[number])
+
+    numerals.write_integers(numbers, found, by_python)
+    return found.reshape(array.shape)
 
 
 def _refuse(text: str) -> None:
@@ -195,21 +229,21 @@ class DecodeRaw(StringOp):
 
     def compute(self, xp: Any, data: Array, *, out_type: DType, little_endian: bool) -> Array:
         """Fails where lengths differ, or are no multiple of a number's size."""
-        strings = strings_of(data)
+        strings = flat_strings(data)
         dtype = np.dtype(out_type.as_numpy_dtype)
-        size = len(strings[0]) if strings else 0
-        for each in strings:
-            if len(each) != size:
-                raise InvalidArgumentError(
-                    message="DecodeRaw requires input strings to all be the same size, but element "
-                    f"{strings.index(each)} has size {size} != {len(each)}"
-                )
+        size = len(strings[0]) if strings.size else 0
+        rows, same = parts.joined_rows(strings, size)
+        if same < strings.size:
+            raise InvalidArgumentError(
+                message="DecodeRaw requires input strings to all be the same size, but element "
+                f"{same} has size {size} != {len(strings[same])}"
+            )
         if size % dtype.itemsize:
             raise InvalidArgumentError(
                 message=f"Input to DecodeRaw has length {size} that is not a multiple of "
                 f"{dtype.itemsize}, the size of {out_type.name}"
             )
-        numbers = np.frombuffer(b"".join(strings), dtype)
+        numbers = rows.reshape(-1).view(dtype)
         if not little_endian:
             numbers = numbers.byteswap()
-        return numbers.reshape(*np.shape(data), size // dtype.itemsize).copy()
+        return numbers.reshape(*np.shape(data), size // dtype.itemsize)

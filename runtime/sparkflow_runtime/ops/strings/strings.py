@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from sparkflow_runtime import shapes
+from sparkflow_runtime.codegen.strings import parts, splitting
 from sparkflow_runtime.dtypes import INDEX, int32, int64
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.op import Array, Inference
@@ -23,7 +24,7 @@ from sparkflow_runtime.ops.signature import (
 from sparkflow_runtime.ops.strings.string_arrays import (
     StringOp,
     array_of,
-    char_starts,
+    flat_strings,
     mapped,
     scalar_text,
     strings_of,
@@ -33,6 +34,7 @@ from sparkflow_runtime.shapes import Shape
 
 _UNIT = string_attr("BYTE", frozenset({"BYTE", "UTF8_CHAR"}))
 _SPACE = b" \t\n\v\f\r"
+Split = Callable[[bytes], Sequence[bytes]]
 
 
 @register
@@ -89,18 +91,27 @@ class _Splits(StringOp):
         node.with_rank(1, 0, "Shape")
         return [(None, 2), (None,), (2,)]
 
+    def split(self, text: Array, separators: bytes, skips_empty: bool, by_python: Split) -> Any:
+        """Splits at each of some bytes; see `codegen.strings.splitting`."""
+        strings = flat_strings(text)
+        return _sparse_rows(
+            *splitting.split(strings, separators, skips_empty=skips_empty, by_python=by_python)
+        )
 
-def _sparse_rows(rows: Sequence[Sequence[bytes]]) -> tuple[Array, Array, Array]:
+
+def _sparse_rows(counts: Array, values: Array, columns: Array) -> tuple[Array, Array, Array]:
+    indices = np.empty((len(values), 2), np.int64)
+    indices[:, 0] = np.repeat(np.arange(len(counts)), counts)
+    indices[:, 1] = columns
+    return indices, values, np.array([len(counts), counts.max(initial=0)], np.int64)
+
+
+def _split_by_python(strings: Array, split: Split) -> tuple[Array, Array, Array]:
+    rows = [split(each) for each in strings.tolist()]
     counts = np.fromiter(map(len, rows), np.int64, len(rows))
     values = list(itertools.chain.from_iterable(rows))
-    widest = int(counts.max(initial=0))
-    starts = np.cumsum(counts) - counts
-    columns = np.arange(len(values)) - np.repeat(starts, counts)
-    return (
-        np.stack([np.repeat(np.arange(len(rows)), counts), columns], 1),
-        array_of(values, (len(values),)),
-        np.array([len(rows), widest], np.int64),
-    )
+    columns = np.arange(len(values)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return counts, array_of(values, (len(values),)), columns
 
 
 @register
@@ -114,15 +125,20 @@ class StringSplit(_Splits):
         """One row per string."""
         marks = scalar_text(delimiter, "delimiter")
         if not marks:
-            return _sparse_rows([[d[i : i + 1] for i in range(len(d))] for d in strings_of(text)])
-        data, mark = strings_of(text), marks[:1]
-        if len(marks) > 1:
-            as_one = bytes.maketrans(marks, mark * len(marks))
-            data = [each.translate(as_one) for each in data]
-        rows = [each.split(mark) if each else [] for each in data]  # an empty string has no parts
-        if skip_empty:
-            rows = [list(filter(None, row)) for row in rows]
-        return _sparse_rows(rows)
+            strings = flat_strings(text)
+            return _sparse_rows(*_split_by_python(strings, _bytes_in))
+        mark = marks[:1]
+        as_one = bytes.maketrans(marks, mark * len(marks))
+
+        def split(data: bytes) -> Sequence[bytes]:
+            found = data.translate(as_one).split(mark) if data else []  # empty: no parts
+            return list(filter(None, found)) if skip_empty else found
+
+        return self.split(text, marks, skip_empty, split)
+
+
+def _bytes_in(data: bytes) -> list[bytes]:
+    return [data[i : i + 1] for i in range(len(data))]
 
 
 @register
@@ -136,7 +152,13 @@ class StringSplitV2(_Splits):
         """One row per string."""
         mark = scalar_text(sep, "sep") or None
         limit = -1 if maxsplit <= 0 else maxsplit
-        return _sparse_rows([data.split(mark, limit) for data in strings_of(text)])
+
+        def split(data: bytes) -> Sequence[bytes]:
+            return data.split(mark, limit)
+
+        if limit >= 0 or (mark is not None and len(mark) > 1):
+            return _sparse_rows(*_split_by_python(flat_strings(text), split))
+        return self.split(text, mark or _SPACE, mark is None, split)
 
 
 @register
@@ -160,23 +182,30 @@ class Substr(StringOp):
     def compute(self, xp: Any, text: Array, pos: Array, length: Array, *, unit: str) -> Array:
         """Fails if a position is outside its string."""
         try:
-            parts = np.broadcast_arrays(np.asarray(text, np.object_), pos, length)
+            strings, starts, sizes = np.broadcast_arrays(np.asarray(text, np.object_), pos, length)
         except ValueError as error:
             raise InvalidArgumentError(
                 message=f"pos of shape {np.shape(pos)} does not fit the input of shape "
                 f"{np.shape(text)}"
             ) from error
-        found = [
-            _part(data, int(start), int(size), unit, index)
-            for index, (data, start, size) in enumerate(
-                zip(*(part.ravel().tolist() for part in parts), strict=True)
-            )
-        ]
-        return array_of(found, parts[0].shape)
+        given = flat_strings(strings)
+        starts, sizes = (np.ascontiguousarray(each, np.int64).ravel() for each in (starts, sizes))
+        found = np.empty(given.size, np.object_)
+
+        def by_python(number: int) -> None:
+            start, size = int(starts[number]), int(sizes[number])
+            found[number] = _part(given[number], start, size, unit, number)
+
+        if unit == "BYTE":
+            parts.substrings(given, starts, sizes, by_python, found)
+        else:
+            for number in range(given.size):
+                by_python(number)
+        return found.reshape(strings.shape)
 
 
 def _part(data: bytes, start: int, size: int, unit: str, index: int) -> bytes:
-    starts = None if unit == "BYTE" else char_starts(data)
+    starts = None if unit == "BYTE" else parts.char_starts(data)
     count = len(data) if starts is None else len(starts)
     if not -count <= start <= count:
         raise InvalidArgumentError(
@@ -201,8 +230,8 @@ class StringLength(StringOp):
 
     def compute(self, xp: Any, text: Array, *, unit: str) -> Array:
         """Counts."""
-        count = len if unit == "BYTE" else (lambda data: len(char_starts(data)))
-        return mapped(count, text, np.int32)
+        found = parts.lengths(flat_strings(text), in_characters=unit != "BYTE")
+        return found.reshape(np.shape(text))
 
 
 @register
@@ -215,7 +244,7 @@ class StringStrip(StringOp):
 
     def compute(self, xp: Any, text: Array) -> Array:
         """ASCII's white space."""
-        return mapped(lambda data: data.strip(_SPACE), text)
+        return parts.stripped(flat_strings(text)).reshape(np.shape(text))
 
 
 class _ChangesCase(StringOp):
@@ -226,17 +255,18 @@ class _ChangesCase(StringOp):
 
     def compute(self, xp: Any, text: Array, *, encoding: str) -> Array:
         """Converts ASCII letters only, or all if the encoding is `utf-8`."""
-        method = "lower" if self.op_type == "StringLower" else "upper"
+        is_upper = self.op_type == "StringUpper"
         if encoding not in ("", "utf-8"):
             raise InvalidArgumentError(
                 message=f"only utf-8 or '' (no encoding) is supported, received {encoding}"
             )
         if not encoding:
-            return mapped(lambda data: getattr(data, method)(), text)
+            changed = parts.in_ascii_case(flat_strings(text), is_upper=is_upper)
+            return changed.reshape(np.shape(text))
 
         def change(data: bytes) -> bytes:
-            changed: str = getattr(data.decode("utf-8", "replace"), method)()
-            return changed.encode()
+            characters = data.decode("utf-8", "replace")
+            return (characters.upper() if is_upper else characters.lower()).encode()
 
         return mapped(change, text)
 

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sparkflow_runtime.codegen.strings.hashing import Hash, hash_of
 from sparkflow_runtime.ops.sparse.crossing import SparseCross
-from sparkflow_runtime.ops.strings.string_hash import fingerprint64
 
 _MASK = (1 << 64) - 1
 _FACTOR = 0xC6A4A7935BD1E995
@@ -39,7 +39,7 @@ def cross_of(parts: tuple[Any, ...], hashed: bool, buckets: int, key: int) -> An
         )
     result = key & _MASK
     for each in parts:
-        number = fingerprint64(each) if isinstance(each, bytes) else each & _MASK
+        number = hash_of(Hash.FARM, each) if isinstance(each, bytes) else each & _MASK
         result ^= _FACTOR
         result ^= mixed(number * _FACTOR & _MASK) * _FACTOR & _MASK
         result = result * _FACTOR & _MASK
