@@ -20,6 +20,7 @@ Array = np.ndarray[Any, Any]
 Word = Any
 """A word: numpy's uint64, an int that it holds, or a `_Register`. Arithmetic is modulo 2⁶⁴."""
 State = tuple[Word, ...]
+_ALL_BITS: Final = (1 << 64) - 1
 _K0 = 0xC3A5C85C97CB3127
 _K1 = 0xB492B66FBE98F273
 _K2 = 0x9AE16A3B2F90404F
@@ -66,16 +67,16 @@ def hashed(function: Hash, strings: Array, key: Sequence[int] = (0, 0)) -> Array
         [n] uint64.
     """
     found = np.empty(strings.size, np.uint64)
-    words = np.array([each & 0xFFFFFFFFFFFFFFFF for each in key], np.uint64)
+    words = np.array([each & _ALL_BITS for each in key], np.uint64)
 
     def by_python(number: int) -> None:
-        found[number] = hash_of(function, strings[number], words)
+        found[number] = hash_of(function, strings[number], key)
 
     for_each(text, (function,), (strings, words, found), by_python)
     return found
 
 
-def hash_of(function: Hash, data: bytes, key: Sequence[Word] = (0, 0)) -> int:
+def hash_of(function: Hash, data: bytes, key: Sequence[int] = (0, 0)) -> int:
     """Returns the hash of one string, by numpy.
 
     Args:
@@ -87,7 +88,7 @@ def hash_of(function: Hash, data: bytes, key: Sequence[Word] = (0, 0)) -> int:
         return int(_in_python(function, _Bytes(data), np.uint64(len(data)), key))
 
 
-def _in_python(function: Hash, data: _Bytes, size: Any, key: Sequence[Word]) -> Word:
+def _in_python(function: Hash, data: _Bytes, size: Any, key: Sequence[int]) -> Word:
     length = int(size)
     if function is Hash.FARM:
         for limit, formula in _FARM_UP_TO:
@@ -99,7 +100,7 @@ def _in_python(function: Hash, data: _Bytes, size: Any, key: Sequence[Word]) -> 
         return _farm_end(state, data, size)
     begin, block, end = _BY_WORDS[function]
     whole = length // 8 * 8
-    state = begin(size, [np.uint64(each) for each in key])
+    state = begin(size, [np.uint64(each & _ALL_BITS) for each in key])
     for at in range(0, whole, 8):
         state = block(state, data.word(at))
     return end(state, data.rest(whole), size)

@@ -1,6 +1,6 @@
 """Numbers as strings and strings as numbers, in machine code: plain decimal notation.
 
-Python reads and writes what is not plain: infinities, hexadecimal numbers, more than 18 digits.
+Python reads and writes what is not plain: infinities, hexadecimal and very large numbers.
 """
 
 from __future__ import annotations
@@ -64,10 +64,12 @@ def floats_text(kind: str) -> str:
     elements = Elements(3)
     code = elements.code
     strings, powers, found = elements.arrays
-    scale, exponent, digits = (code.variable("i64") for _ in range(3))
+    scale, exponent = code.variable("i64"), code.variable("i64")
+    is_whole, result = code.variable("i1"), code.variable("double")
     with elements.each() as (number, leave_unless):
         address, length = elements.read(strings, number, leave_unless)
         text = _Text(code, address, length)
+        start = text.here()
         is_negative = text.sign()
         code.set(scale, 0)
         text.digits(fresh=True)
@@ -77,31 +79,38 @@ def floats_text(kind: str) -> str:
             text.digits(fresh=False)
             code.set(scale, code.subtract(before, code.get(text.count)))
         mantissa, count = code.get(text.value), code.get(text.count)
-        leave_unless(code.both(code.compare("sgt", count, 0), code.compare("sle", count, _DIGITS)))
-        leave_unless(code.compare("sle", mantissa, _EXACT_INTEGER))
+        leave_unless(code.compare("sgt", count, 0))
         code.set(exponent, 0)
-        code.set(digits, 1)
+        code.set(is_whole, code.compare("sle", count, _DIGITS), "i1")
         has_exponent = code.either(text.is_at(ord("e")), text.is_at(ord("E")))
         with code.when(has_exponent):
             text.advance()
             is_below = text.sign()
             text.digits(fresh=True)
             value, count = code.get(text.value), code.get(text.count)
-            code.set(digits, code.select(code.compare("sle", count, 4), count, 0))
+            leave_unless(code.compare("sgt", count, 0))
+            is_short = code.compare("sle", count, _DIGITS)
+            code.set(is_whole, code.both(is_short, code.get(is_whole, "i1")), "i1")
             code.set(exponent, code.select(is_below, code.let(f"sub i64 0, {value}"), value))
-        leave_unless(code.compare("sgt", code.get(digits), 0))
         leave_unless(text.is_end())
         power = code.add(code.get(exponent), code.get(scale))
         size = code.let(f"call i64 @llvm.abs.i64(i64 {power}, i1 false)")
-        leave_unless(code.compare("sle", size, _EXACT_POWER))
-        whole = code.let(f"sitofp i64 {mantissa} to double")
-        factor = code.load("double", code.at("double", powers, size))
-        larger = code.let(f"fmul double {whole}, {factor}")
-        smaller = code.let(f"fdiv double {whole}, {factor}")
-        is_small = code.compare("slt", power, 0)
-        value = code.let(f"select i1 {is_small}, double {smaller}, double {larger}")
-        other = code.let(f"fneg double {value}")
-        value = code.let(f"select i1 {is_negative}, double {other}, double {value}")
+        # A product or quotient of exact numbers is rounded once.
+        is_exact = code.both(code.get(is_whole, "i1"), code.compare("ule", size, _EXACT_POWER))
+        is_exact = code.both(is_exact, code.compare("sle", mantissa, _EXACT_INTEGER))
+        with code.when(is_exact):
+            whole = code.let(f"sitofp i64 {mantissa} to double")
+            factor = code.load("double", code.at("double", powers, size))
+            larger = code.let(f"fmul double {whole}, {factor}")
+            smaller = code.let(f"fdiv double {whole}, {factor}")
+            is_small = code.compare("slt", power, 0)
+            value = code.let(f"select i1 {is_small}, double {smaller}, double {larger}")
+            other = code.let(f"fneg double {value}")
+            value = code.let(f"select i1 {is_negative}, double {other}, double {value}")
+            code.set(result, value, "double")
+        with code.unless(is_exact):
+            code.set(result, elements.parse_float(start), "double")
+        value = code.get(result, "double")
         if kind == "float":
             value = code.let(f"fptrunc double {value} to float")
         code.store(kind, value, code.at(kind, found, number), 4)
@@ -162,6 +171,10 @@ class _Text:
         code = self._code
         byte = code.load("i8", code.at("i8", self._address, code.get(self._at)), 1)
         return code.let(f"zext i8 {byte} to i64")
+
+    def here(self) -> str:
+        """The address of the next byte."""
+        return self._code.at("i8", self._address, self._code.get(self._at))
 
     def is_at(self, byte: int) -> str:
         return self._code.compare("eq", self._byte(), byte)

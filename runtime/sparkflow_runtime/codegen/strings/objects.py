@@ -31,6 +31,7 @@ _FUNCTIONS: Final = (
     "Py_IncRef",
     "Py_DecRef",
     "PyErr_Clear",
+    "PyOS_string_to_double",
 )
 _AHEAD: Final = 8
 """Elements that are fetched into the cache before they are read."""
@@ -109,9 +110,10 @@ class Elements:
     def __init__(self, arrays: int, parameters: int = 0) -> None:
         code = self.code = Code()
         self._bytes, self._text, *functions = code.sizes(2 + len(_FUNCTIONS))
-        self._create, self._encode, self._keep, self._release, self._clear_error = (
-            code.let(f"inttoptr i64 {each} to ptr") for each in functions
-        )
+        (
+            *(self._create, self._encode, self._keep, self._release, self._clear_error),
+            self._to_double,
+        ) = (code.let(f"inttoptr i64 {each} to ptr") for each in functions)
         self._state, *self.arrays = code.arrays(arrays + 1)
         self.parameters = [
             code.load("i64", code.at("i64", self._state, 2 + n)) for n in range(parameters)
@@ -197,6 +199,11 @@ class Elements:
         old = code.load("ptr", slot)
         code.store("ptr", value, slot)
         code.do(f"call void {self._release}(ptr {old})")
+
+    def parse_float(self, address: str) -> str:
+        """Returns the float64 nearest to the decimal number at an address, which must be one."""
+        end = self.code.variable("ptr")
+        return self.code.let(f"call double {self._to_double}(ptr {address}, ptr {end}, ptr null)")
 
     def _require(self, made: str, leave_unless: Leave) -> None:
         code = self.code

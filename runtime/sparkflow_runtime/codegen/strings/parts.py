@@ -164,7 +164,7 @@ def stripped_text() -> str:
             go_on_if(_is_space(code, code.at("i8", address, at)))
             code.set(first, code.add(at, 1))
         with code.turns() as go_on_if:
-            at = code.subtract(code.get(last), 1)
+            at = code.let(f"sub i64 {code.get(last)}, 1")
             go_on_if(code.compare("sge", at, code.get(first)))
             go_on_if(_is_space(code, code.at("i8", address, at)))
             code.set(last, at)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime import dtypes, shapes
+from sparkflow_runtime.codegen.strings.parts import equal
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.elementwise.broadcast_gradient import sum_to_operands
@@ -78,11 +79,15 @@ class EqualityOp(BinaryOp):
 
     def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any] | None:
         """The bare ufunc, if shapes must be compatible."""
-        return super().bind_out(node, context) if node.attrs["incompatible_shape_error"] else None
+        if node.attrs["T"] is dtypes.string or not node.attrs["incompatible_shape_error"]:
+            return None
+        return super().bind_out(node, context)
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """The bare ufunc, unless incompatible shapes mean "not equal"."""
         compare = super().bind(node, context)
+        if node.attrs["T"] is dtypes.string:
+            compare = functools.partial(_compared, self.kernel == "not_equal")
         if node.attrs["incompatible_shape_error"]:
             return compare
         different = context.xp.asarray(self.kernel == "not_equal")
@@ -95,6 +100,14 @@ class EqualityOp(BinaryOp):
             return compare(x, y)
 
         return compare_any
+
+
+def _compared(is_unequal: bool, x: Array, y: Array) -> Array:
+    """Whether strings are equal, or are not."""
+    if x.shape != y.shape:
+        x, y = np.broadcast_arrays(x, y)
+    found = equal(*(np.ascontiguousarray(each).reshape(-1) for each in (x, y))).reshape(x.shape)
+    return ~found if is_unequal else found
 
 
 for _name, _sign in (("Equal", "=="), ("NotEqual", "!=")):

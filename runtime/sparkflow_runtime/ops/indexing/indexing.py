@@ -36,7 +36,7 @@ from sparkflow_runtime.ops.kernels.ordering import (
     largest_of_long,
 )
 from sparkflow_runtime.ops.machine_call import CallSite, MachineCall
-from sparkflow_runtime.ops.native import row_kernels
+from sparkflow_runtime.ops.native.string_index import distinct
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, int_attr, type_attr
@@ -326,7 +326,7 @@ class Unique(Op):
             raise InvalidArgumentError(
                 message=f"unique expects a 1D vector, got shape {bracketed(x.shape)}"
             )
-        if xp is np and (found := row_kernels.distinct(x)) is not None:
+        if xp is np and (found := distinct(x)) is not None:
             return x[found[0]], found[1].astype(out_idx.numpy, copy=False)
         values, first, position = xp.unique(x, return_index=True, return_inverse=True)
         order = xp.argsort(first)

@@ -14,7 +14,7 @@ from sparkflow_runtime import shapes
 from sparkflow_runtime.codegen.rows.insertion_points import insertion_points
 from sparkflow_runtime.dtypes import INDEX, DType, int32, int64
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.ops.native import row_kernels
+from sparkflow_runtime.ops.native.string_index import distinct
 from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import type_attr
@@ -131,20 +131,10 @@ class _UniqueOp(Op):
 
     def distinct(self, xp: Any, x: Array, axis: int, out_idx: DType) -> tuple[Array, Array, Array]:
         """(y, idx, count)."""
-        if x.ndim == 1 and x.dtype.hasobject:
-            values = x.tolist()
-            order = {each: i for i, each in enumerate(dict.fromkeys(values))}
-            places = np.array([order[each] for each in values], out_idx.numpy)
-            y = np.empty(len(order), object)
-            y[:] = list(order)
-            return y, places, np.bincount(places, minlength=len(order)).astype(out_idx.numpy)
-        if x.ndim == 1 and (found := row_kernels.distinct(x)) is not None:
+        if x.ndim == 1 and (found := distinct(x)) is not None:
             places = found[1].astype(out_idx.numpy, copy=False)
-            return (
-                x[found[0]],
-                places,
-                np.bincount(places, minlength=len(found[0])).astype(out_idx.numpy),
-            )
+            count = np.bincount(places, minlength=len(found[0])).astype(out_idx.numpy)
+            return x[found[0]], places, count
         _, first, position, count = np.unique(
             x,
             axis=axis,
@@ -193,14 +183,6 @@ class UniqueWithCounts(_UniqueOp):
         if x.ndim != 1:
             raise InvalidArgumentError(
                 message=f"unique expects a 1D vector, got shape {bracketed(x.shape)}"
-            )
-        if xp is np and (found := row_kernels.distinct(x)) is not None:
-            first, position = found
-            counts = np.bincount(position, minlength=first.size)
-            return (
-                x[first],
-                position.astype(out_idx.numpy, copy=False),
-                counts.astype(out_idx.numpy),
             )
         return self.distinct(xp, x, 0, out_idx)
 

@@ -1,4 +1,4 @@
-"""Lookup tables as ops. The handle is, at run time, the `resources.lookup_table.LookupTable`."""
+"""Lookup tables as ops. The handle is, at run time, the `lookup_contents.LookupTable`."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from sparkflow_runtime.ops.signature import (
     string_attr,
     type_attr,
 )
+from sparkflow_runtime.ops.state.lookup_contents import LookupTable, known_shape, require_types
 from sparkflow_runtime.ops.strings.string_arrays import scalar_text, text_of
 from sparkflow_runtime.ops.strings.string_number import parse_number
-from sparkflow_runtime.resources.lookup_table import LookupTable, known_shape, require_types
 from sparkflow_runtime.shapes import Shape
 
 WHOLE_LINE, LINE_NUMBER = -2, -1

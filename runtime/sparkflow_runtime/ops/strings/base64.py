@@ -8,12 +8,15 @@ import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import Any, Final
 
+import numpy as np
+
+from sparkflow_runtime.codegen.strings import base64
 from sparkflow_runtime.errors import InvalidArgumentError, ResourceExhaustedError
 from sparkflow_runtime.files.compression import expanding
 from sparkflow_runtime.ops.op import Array
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, string_attr
-from sparkflow_runtime.ops.strings.string_arrays import StringOp, mapped
+from sparkflow_runtime.ops.strings.string_arrays import StringOp, flat_strings, mapped
 
 MAX_EXPANDED_BYTES: Final = 1 << 30
 """What a tensor of compressed texts may become. One byte of deflate can become a thousand, so a
@@ -33,10 +36,11 @@ class EncodeBase64(StringOp):
 
     def compute(self, xp: Any, data: Array, *, pad: bool) -> Array:
         """With `=` at the end if `pad`."""
-        return mapped(
-            lambda each: urlsafe_b64encode(each) if pad else urlsafe_b64encode(each).rstrip(b"="),
-            data,
-        )
+
+        def by_python(each: bytes) -> bytes:
+            return urlsafe_b64encode(each) if pad else urlsafe_b64encode(each).rstrip(b"=")
+
+        return base64.encoded(flat_strings(data), pad, by_python).reshape(np.shape(data))
 
 
 @register
@@ -49,7 +53,7 @@ class DecodeBase64(StringOp):
 
     def compute(self, xp: Any, data: Array) -> Array:
         """Fails for other characters and impossible lengths."""
-        return mapped(_decoded, data)
+        return base64.decoded(flat_strings(data), _decoded).reshape(np.shape(data))
 
 
 def _decoded(data: bytes) -> bytes:

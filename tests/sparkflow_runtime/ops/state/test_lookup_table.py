@@ -10,7 +10,7 @@ import pytest
 import sparkflow as tf
 from sparkflow_runtime import dtypes, errors
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.resources.lookup_table import LookupTable
+from sparkflow_runtime.ops.state.lookup_contents import LookupTable
 
 
 @pytest.fixture

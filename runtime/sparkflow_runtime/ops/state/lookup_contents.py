@@ -1,4 +1,8 @@
-"""Lookup tables: fixed ones that are filled once, and mutable ones."""
+"""The contents of lookup tables: fixed ones that are filled once, and mutable ones.
+
+A dictionary has the rows. Tables that are asked more often than they change also have an index in
+machine code, which finds all keys of a batch at once.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,12 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime import shapes
+from sparkflow_runtime.codegen.machine import native
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import FailedPreconditionError, InvalidArgumentError
+from sparkflow_runtime.ops.native import key_index
+from sparkflow_runtime.ops.native.key_index import KeyIndex
+from sparkflow_runtime.ops.native.string_index import StringIndex
 from sparkflow_runtime.shapes import Shape
 
 Array = Any
@@ -41,6 +49,8 @@ class LookupTable:
         self.mutable = mutable
         self._lock = threading.Lock()
         self._rows: dict[Any, Any] | None = {} if mutable else None
+        self._index: _Index | None = None
+        self._asked = 0
 
     def find(self, keys: Array, default: Array) -> Array:
         """Returns the value of each key; the default for missing ones.
@@ -55,21 +65,38 @@ class LookupTable:
         """
         asked = np.asarray(keys, self.key_dtype.as_numpy_dtype)
         standing_in = np.asarray(default, self.value_dtype.as_numpy_dtype)
-        flat = asked.ravel().tolist()
+        flat = np.ascontiguousarray(asked).reshape(-1)
         each = standing_in.shape == asked.shape + self.value_shape and bool(asked.shape)
         if not each and standing_in.shape != self.value_shape:
             raise InvalidArgumentError(
                 message=f"Expected shape {list(self.value_shape)} for default value, "
                 f"got {list(standing_in.shape)}"
             )
-        result = np.empty((len(flat), *self.value_shape), standing_in.dtype)
         fallback = standing_in.reshape(-1, *self.value_shape)
         with self._lock:
             rows = self._filled()
-            for index, key in enumerate(flat):
-                found = rows.get(key)
-                result[index] = fallback[index if each else 0] if found is None else found
+            index = self._index_for(rows, flat.size)
+            if index is None:
+                result = np.empty((flat.size, *self.value_shape), standing_in.dtype)
+                for place, key in enumerate(flat.tolist()):
+                    found = rows.get(key)
+                    result[place] = fallback[place if each else 0] if found is None else found
+        if index is not None:
+            result = index.find(flat, fallback)
         return result.reshape(asked.shape + self.value_shape)
+
+    def _index_for(self, rows: dict[Any, Any], asked: int) -> _Index | None:
+        """The index of the rows, if as many keys have been asked for as there are rows."""
+        if self._index is None and self._asked >= 0:
+            self._asked += asked
+            if rows and self._asked >= len(rows):
+                self._index = _Index.of(*self._arrays(rows))
+                if self._index is None:
+                    self._asked = -1  # not until the rows change
+        return self._index
+
+    def _changed(self) -> None:
+        self._index, self._asked = None, 0
 
     def fill(self, keys: Array, values: Array) -> None:
         """Fills a fixed table; repeating it with the same entries is no error.
@@ -89,6 +116,7 @@ class LookupTable:
         with self._lock:
             if self._rows is None or self.mutable:
                 self._rows = rows
+                self._changed()
             elif self._rows.keys() != rows.keys() or any(
                 not np.array_equal(self._rows[key], rows[key]) for key in rows
             ):
@@ -100,6 +128,7 @@ class LookupTable:
         pairs = self._pairs(keys, values)
         with self._lock:
             self._filled().update(pairs)
+            self._changed()
 
     def replace(self, keys: Array, values: Array) -> None:
         """Replaces all rows."""
@@ -107,6 +136,7 @@ class LookupTable:
         pairs = self._pairs(keys, values)
         with self._lock:
             self._rows = dict(pairs)
+            self._changed()
 
     def remove(self, keys: Array) -> None:
         """Removes rows; missing ones are no error."""
@@ -114,11 +144,15 @@ class LookupTable:
         with self._lock:
             for key in np.asarray(keys, self.key_dtype.as_numpy_dtype).ravel().tolist():
                 self._filled().pop(key, None)
+            self._changed()
 
     def export(self) -> tuple[Array, Array]:
         """Returns all keys and their values."""
         with self._lock:
             rows = dict(self._filled())
+        return self._arrays(rows)
+
+    def _arrays(self, rows: dict[Any, Any]) -> tuple[Array, Array]:
         keys = np.empty(len(rows), self.key_dtype.as_numpy_dtype)
         values = np.empty((len(rows), *self.value_shape), self.value_dtype.as_numpy_dtype)
         for index, (key, value) in enumerate(rows.items()):
@@ -153,6 +187,49 @@ class LookupTable:
             )
         flat = rows.reshape(-1, *self.value_shape)
         return [(key, flat[index]) for index, key in enumerate(given.ravel().tolist())]
+
+
+class _Index:
+    """An unchanging copy of a table's rows, found by machine code.
+
+    Args:
+        numbers: Finds the numbers of keys.
+        values: [rows, ...] their values.
+    """
+
+    def __init__(self, numbers: KeyIndex | StringIndex, values: Array) -> None:
+        self._numbers = numbers
+        self._values = values
+
+    @classmethod
+    def of(cls, keys: Array, values: Array) -> _Index | None:
+        """Returns the index of distinct keys; None if machine code does not support them."""
+        if not native.available():
+            return None
+        if keys.dtype.kind in "iu":
+            return cls(key_index.make(keys.astype(np.int64), np.arange(len(keys))), values)
+        if not keys.dtype.hasobject:
+            return None
+        try:
+            return cls(StringIndex(keys), values)
+        except ValueError:
+            return None
+
+    def find(self, keys: Array, default: Array) -> Array:
+        """Returns the values of keys.
+
+        Args:
+            keys: [n] keys.
+            default: [n or 1, ...] for missing ones.
+        """
+        if keys.dtype.kind in "iu":
+            keys = keys.astype(np.int64)
+        numbers = self._numbers.find(keys)
+        result = self._values[numbers]
+        missing = numbers < 0
+        if missing.any():
+            result[missing] = default[missing] if len(default) == len(keys) else default[0]
+        return result
 
 
 def require_types(table: LookupTable, key_dtype: DType, value_dtype: DType | None) -> None:
