@@ -45,6 +45,10 @@ def strings() -> None:
         lambda tf, x: tf.reduce_join(x, 1),
     )
     _op("encode_base64, 10,000", words, lambda tf, x: tf.encode_base64(x))
+    _op("regex_full_match, 10,000", words, lambda tf, x: tf.strings.regex_full_match(x, "w.*d1.*"))
+    _op("string_strip, 10,000", words, lambda tf, x: tf.strings.strip(x))
+    _op("string_lower, 10,000", words, lambda tf, x: tf.strings.lower(x))
+    _op("unique of words, 10,000", words, lambda tf, x: tf.unique(x)[1])
 
 
 def sparse() -> None:

@@ -24,6 +24,7 @@ from sparkflow_runtime.ops.strings.string_arrays import (
     scalar_text,
     text_of,
 )
+from sparkflow_runtime.resources.datasets.arrow_columns import numbers, text_column, texts
 from sparkflow_runtime.shapes import Shape
 
 _MANY = 256
@@ -166,22 +167,13 @@ class StaticRegexReplace(_Replaces):
 
 def _column(text: Array) -> Any:
     """Many strings as an Arrow column, whose functions use RE2, too; None for few."""
-    if np.size(text) < _MANY:
-        return None
-    import pyarrow as pa
-
-    given = pa.array(flat_strings(text), pa.large_binary())
-    # RE2 takes them for UTF-8, as in TensorFlow, whether they are or not.
-    return pa.Array.from_buffers(pa.large_string(), len(given), given.buffers())
+    return text_column(flat_strings(text)) if np.size(text) >= _MANY else None
 
 
 def _replaced_by_arrow(column: Any, pattern: bytes, rewrite: bytes) -> Array:
-    import pyarrow as pa
     import pyarrow.compute as pc
 
-    found = pc.replace_substring_regex(column, pattern, rewrite)
-    as_bytes = pa.Array.from_buffers(pa.large_binary(), len(found), found.buffers())
-    return as_bytes.to_numpy(zero_copy_only=False)
+    return texts(pc.replace_substring_regex(column, pattern, rewrite))
 
 
 def _matches(pattern: bytes, text: Array) -> Array:
@@ -190,7 +182,7 @@ def _matches(pattern: bytes, text: Array) -> Array:
         import pyarrow.compute as pc
 
         matched = pc.match_substring_regex(column, rb"\A(?:" + pattern + rb")\z")
-        return matched.to_numpy(zero_copy_only=False).reshape(np.shape(text))
+        return numbers(matched).reshape(np.shape(text))
     return mapped(lambda data: found.fullmatch(data) is not None, text, np.bool_)
 
 

@@ -187,6 +187,12 @@ def texts(array: Any) -> Array:
     return found
 
 
+def text_column(strings: Array) -> Any:
+    """Returns [n] bytes as a column of text, which need not be valid UTF-8: see `texts`."""
+    given = pa.array(strings, pa.large_binary())
+    return pa.Array.from_buffers(pa.large_string(), len(given), given.buffers())
+
+
 def lists(array: Any) -> Lists:
     """Splits a column of lists into its parts."""
     missing = missing_in(array)
