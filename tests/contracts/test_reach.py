@@ -37,7 +37,10 @@ BUILTINS = frozenset({"open", "eval", "exec", "compile", "__import__"})
 OPENERS = frozenset({"system", "popen", "fork", "execv", "spawnv", "remove", "unlink", "rename"})
 """Functions of `os`, by name."""
 
-HARMLESS: dict[str, str] = {}
+HARMLESS: dict[str, str] = dict.fromkeys(
+    ("RegexFullMatch", "RegexReplace", "StaticRegexFullMatch", "StaticRegexReplace"),
+    "Arrow's functions on columns in memory",
+)
 """Ops whose methods lead to one of those modules, but that reach nothing; with the reason."""
 
 
