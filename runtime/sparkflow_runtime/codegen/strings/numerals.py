@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from sparkflow_runtime.codegen.machine.llvm_text import Code, constant
-from sparkflow_runtime.codegen.strings.objects import Array, Elements, for_each
+from sparkflow_runtime.codegen.strings.objects import Array, Elements, Leave, for_each
 
 _DIGITS: Final = 18
 """int64 holds all whole numbers of so many digits."""
@@ -33,7 +33,7 @@ def parse_floats(strings: Array, found: Array, by_python: Callable[[int], None])
         by_python: Does it for one element, given its number, or raises.
     """
     kind = "float" if found.dtype == np.float32 else "double"
-    for_each(floats_text, (kind,), (strings, _POWERS, found), by_python)
+    for_each(floats_text, (kind,), (strings, POWERS, found), by_python)
 
 
 def parse_integers(
@@ -52,7 +52,8 @@ def parse_integers(
     for_each(integers_text, (bits,), (strings, found), by_python, (low, high))
 
 
-_POWERS: Final = np.array([10.0**n for n in range(_EXACT_POWER + 1)])
+POWERS: Final = np.array([10.0**n for n in range(_EXACT_POWER + 1)])
+"""Powers of ten that float64 holds."""
 
 
 def floats_text(kind: str) -> str:
@@ -64,57 +65,74 @@ def floats_text(kind: str) -> str:
     elements = Elements(3)
     code = elements.code
     strings, powers, found = elements.arrays
-    scale, exponent = code.variable("i64"), code.variable("i64")
-    is_whole, result = code.variable("i1"), code.variable("double")
     with elements.each() as (number, leave_unless):
         address, length = elements.read(strings, number, leave_unless)
-        text = _Text(code, address, length)
-        start = text.here()
-        is_negative = text.sign()
-        code.set(scale, 0)
-        text.digits(fresh=True)
-        with code.when(text.is_at(ord("."))):
-            text.advance()
-            before = code.get(text.count)
-            text.digits(fresh=False)
-            code.set(scale, code.subtract(before, code.get(text.count)))
-        mantissa, count = code.get(text.value), code.get(text.count)
-        leave_unless(code.compare("sgt", count, 0))
-        code.set(exponent, 0)
-        code.set(is_whole, code.compare("sle", count, _DIGITS), "i1")
-        has_exponent = code.either(text.is_at(ord("e")), text.is_at(ord("E")))
-        with code.when(has_exponent):
-            text.advance()
-            is_below = text.sign()
-            text.digits(fresh=True)
-            value, count = code.get(text.value), code.get(text.count)
-            leave_unless(code.compare("sgt", count, 0))
-            is_short = code.compare("sle", count, _DIGITS)
-            code.set(is_whole, code.both(is_short, code.get(is_whole, "i1")), "i1")
-            code.set(exponent, code.select(is_below, code.let(f"sub i64 0, {value}"), value))
-        leave_unless(text.is_end())
-        power = code.add(code.get(exponent), code.get(scale))
-        size = code.let(f"call i64 @llvm.abs.i64(i64 {power}, i1 false)")
-        # A product or quotient of exact numbers is rounded once.
-        is_exact = code.both(code.get(is_whole, "i1"), code.compare("ule", size, _EXACT_POWER))
-        is_exact = code.both(is_exact, code.compare("sle", mantissa, _EXACT_INTEGER))
-        with code.when(is_exact):
-            whole = code.let(f"sitofp i64 {mantissa} to double")
-            factor = code.load("double", code.at("double", powers, size))
-            larger = code.let(f"fmul double {whole}, {factor}")
-            smaller = code.let(f"fdiv double {whole}, {factor}")
-            is_small = code.compare("slt", power, 0)
-            value = code.let(f"select i1 {is_small}, double {smaller}, double {larger}")
-            other = code.let(f"fneg double {value}")
-            value = code.let(f"select i1 {is_negative}, double {other}, double {value}")
-            code.set(result, value, "double")
-        with code.unless(is_exact):
-            code.set(result, elements.parse_float(start), "double")
-        value = code.get(result, "double")
+        value = parsed_float(elements, address, length, powers, leave_unless)
         if kind == "float":
             value = code.let(f"fptrunc double {value} to float")
         code.store(kind, value, code.at(kind, found, number), 4)
-    return elements.module() + "declare i64 @llvm.abs.i64(i64, i1)\n"
+    return elements.module()
+
+
+def parsed_float(
+    elements: Elements, address: str, length: str, powers: str, leave_unless: Leave
+) -> str:
+    """Emits parsing a number; returns it as float64.
+
+    Args:
+        elements: The kernel being emitted.
+        address: Address of the first byte; the byte behind the last one can be read, and does not
+            continue a number.
+        length: Number of bytes.
+        powers: Address of `POWERS`.
+        leave_unless: Leaves what is not plain to Python.
+    """
+    code = elements.code
+    scale, exponent = code.variable("i64"), code.variable("i64")
+    is_whole, result = code.variable("i1"), code.variable("double")
+    text = _Text(code, address, length)
+    start = text.here()
+    is_negative = text.sign()
+    code.set(scale, 0)
+    text.digits(fresh=True)
+    with code.when(text.is_at(ord("."))):
+        text.advance()
+        before = code.get(text.count)
+        text.digits(fresh=False)
+        code.set(scale, code.subtract(before, code.get(text.count)))
+    mantissa, count = code.get(text.value), code.get(text.count)
+    leave_unless(code.compare("sgt", count, 0))
+    code.set(exponent, 0)
+    code.set(is_whole, code.compare("sle", count, _DIGITS), "i1")
+    has_exponent = code.either(text.is_at(ord("e")), text.is_at(ord("E")))
+    with code.when(has_exponent):
+        text.advance()
+        is_below = text.sign()
+        text.digits(fresh=True)
+        value, count = code.get(text.value), code.get(text.count)
+        leave_unless(code.compare("sgt", count, 0))
+        is_short = code.compare("sle", count, _DIGITS)
+        code.set(is_whole, code.both(is_short, code.get(is_whole, "i1")), "i1")
+        code.set(exponent, code.select(is_below, code.let(f"sub i64 0, {value}"), value))
+    leave_unless(text.is_end())
+    power = code.add(code.get(exponent), code.get(scale))
+    size = code.call("i64", "llvm.abs.i64", ("i64", power), ("i1", "false"))
+    # A product or quotient of exact numbers is rounded once.
+    is_exact = code.both(code.get(is_whole, "i1"), code.compare("ule", size, _EXACT_POWER))
+    is_exact = code.both(is_exact, code.compare("sle", mantissa, _EXACT_INTEGER))
+    with code.when(is_exact):
+        whole = code.let(f"sitofp i64 {mantissa} to double")
+        factor = code.load("double", code.at("double", powers, size))
+        larger = code.let(f"fmul double {whole}, {factor}")
+        smaller = code.let(f"fdiv double {whole}, {factor}")
+        is_small = code.compare("slt", power, 0)
+        value = code.let(f"select i1 {is_small}, double {smaller}, double {larger}")
+        other = code.let(f"fneg double {value}")
+        value = code.let(f"select i1 {is_negative}, double {other}, double {value}")
+        code.set(result, value, "double")
+    with code.unless(is_exact):
+        code.set(result, elements.parse_float(start), "double")
+    return code.get(result, "double")
 
 
 def integers_text(bits: int) -> str:
@@ -129,19 +147,24 @@ def integers_text(bits: int) -> str:
     low, high = elements.parameters
     with elements.each() as (number, leave_unless):
         address, length = elements.read(strings, number, leave_unless)
-        text = _Text(code, address, length)
-        is_negative = text.sign()
-        text.digits(fresh=True)
-        size, count = code.get(text.value), code.get(text.count)
-        leave_unless(code.both(code.compare("sgt", count, 0), code.compare("sle", count, _DIGITS)))
-        leave_unless(text.is_end())
-        value = code.select(is_negative, code.let(f"sub i64 0, {size}"), size)
+        value = parsed_integer(code, address, length, leave_unless)
         leave_unless(code.compare("sge", value, low))
         leave_unless(code.compare("sle", value, high))
         if bits < 64:
             value = code.let(f"trunc i64 {value} to i{bits}")
         code.store(f"i{bits}", value, code.at(f"i{bits}", found, number), bits // 8)
     return elements.module()
+
+
+def parsed_integer(code: Code, address: str, length: str, leave_unless: Leave) -> str:
+    """Emits parsing a whole number; returns it as int64. Arguments as for `parsed_float`."""
+    text = _Text(code, address, length)
+    is_negative = text.sign()
+    text.digits(fresh=True)
+    size, count = code.get(text.value), code.get(text.count)
+    leave_unless(code.both(code.compare("sgt", count, 0), code.compare("sle", count, _DIGITS)))
+    leave_unless(text.is_end())
+    return code.select(is_negative, code.let(f"sub i64 0, {size}"), size)
 
 
 class _Text:
@@ -167,10 +190,12 @@ class _Text:
             self.advance()
 
     def _byte(self) -> str:
-        """The byte here, as int64; that behind a string is 0."""
+        """The byte here, as int64; 0 at the end."""
         code = self._code
-        byte = code.load("i8", code.at("i8", self._address, code.get(self._at)), 1)
-        return code.let(f"zext i8 {byte} to i64")
+        at = code.get(self._at)
+        byte = code.load("i8", code.at("i8", self._address, at), 1)
+        inside = code.compare("slt", at, self._length)
+        return code.select(inside, code.let(f"zext i8 {byte} to i64"), 0)
 
     def here(self) -> str:
         """The address of the next byte."""

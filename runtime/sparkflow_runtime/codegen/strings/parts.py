@@ -82,13 +82,13 @@ def equal_text() -> str:
         b, other_length = elements.read(second, number, leave_unless)
         code.set(is_equal, code.compare("eq", length, other_length), "i1")
         with code.when(code.get(is_equal, "i1")):
-            code.set(is_equal, _are_same(code, a, b, length), "i1")
+            code.set(is_equal, are_same(code, a, b, length), "i1")
         truth = code.let(f"zext i1 {code.get(is_equal, 'i1')} to i8")
         code.store("i8", truth, code.at("i8", found, number), 1)
     return elements.module()
 
 
-def _are_same(code: Code, a: str, b: str, length: str) -> str:
+def are_same(code: Code, a: str, b: str, length: str) -> str:
     """Whether memory is equal: words of 8 bytes, then the last bytes one by one."""
     differences = code.variable("i64", 0)
     whole = code.let(f"and i64 {length}, -8")

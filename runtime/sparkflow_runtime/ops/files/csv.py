@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime import dtypes
+from sparkflow_runtime.codegen.strings.delimited import Decoder, Format
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.once import latest
 from sparkflow_runtime.ops.op import Array, Inference
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import Attr, bool_attr, list_attr, string_attr
-from sparkflow_runtime.ops.strings.string_arrays import StringOp, array_of, strings_of, text_of
+from sparkflow_runtime.ops.strings.string_arrays import StringOp, flat_strings, text_of
 from sparkflow_runtime.ops.strings.string_number import parse_number
 from sparkflow_runtime.shapes import Shape
 
@@ -117,11 +119,25 @@ class DecodeCSV(StringOp):
             raise _refuse(
                 f"select_cols should be {len(OUT_TYPE)} strictly increasing indices, got {chosen}"
             )
-        standing_in = [np.ravel(each).tolist() for each in defaults]
+        decoder = _decoder(
+            Format(
+                tuple(np.dtype(each.as_numpy_dtype) for each in OUT_TYPE),
+                _column_of_field(chosen, len(OUT_TYPE)),
+                not chosen,
+                ord(field_delim),
+                use_quote_delim,
+                na_value.encode(),
+            )
+        )
         missing = {b"", na_value.encode()}
-        columns: list[list[Any]] = [[] for _ in OUT_TYPE]
-        for row, line in enumerate(strings_of(records)):
-            fields = split_line(line, ord(field_delim), use_quote_delim)
+        lines = flat_strings(records)
+        columns, addresses = decoder.columns(lines.size)
+        for column, default in zip(columns, defaults, strict=True):
+            if default.size:
+                column[:] = default
+
+        def by_python(row: int) -> None:
+            fields = split_line(lines[row], ord(field_delim), use_quote_delim)
             if chosen:
                 if chosen[-1] >= len(fields):
                     raise _refuse(
@@ -134,19 +150,30 @@ class DecodeCSV(StringOp):
                     f"Expect {len(OUT_TYPE)} fields but have {len(fields)} in record {row}"
                 )
             for index, (field, dtype) in enumerate(zip(fields, OUT_TYPE, strict=True)):
-                if field in missing:
-                    if not standing_in[index]:
-                        raise _refuse(f"Field {index} is required but missing in record {row}!")
-                    columns[index].append(standing_in[index][0])
+                if field not in missing:
+                    columns[index][row] = _value(field, dtype, index, row)
+                elif not defaults[index].size:
+                    raise _refuse(f"Field {index} is required but missing in record {row}!")
                 else:
-                    columns[index].append(_value(field, dtype, index, row))
+                    columns[index][row : row + 1] = defaults[index]
+
+        has_default = np.array([each.size for each in defaults], np.int64)
+        with np.errstate(over="ignore"):
+            decoder.decode(lines, addresses, has_default, by_python)
         shape = np.shape(records)
-        return tuple(
-            array_of(column, shape)
-            if dtype is dtypes.string
-            else np.array(column, dtype.as_numpy_dtype).reshape(shape)
-            for column, dtype in zip(columns, OUT_TYPE, strict=True)
-        )
+        return tuple(column.reshape(shape) for column in columns)
+
+
+_decoder = latest(64)(Decoder)
+
+
+def _column_of_field(chosen: Sequence[int], columns: int) -> tuple[int, ...]:
+    if not chosen:
+        return tuple(range(columns))
+    found = [-1] * (chosen[-1] + 1)
+    for column, field in enumerate(chosen):
+        found[field] = column
+    return tuple(found)
 
 
 def _value(field: bytes, dtype: DType, index: int, row: int) -> Any:

@@ -14,7 +14,6 @@ from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.op import Array
 from sparkflow_runtime.ops.static import bracketed
 from sparkflow_runtime.ops.strings.string_arrays import array_of
-from sparkflow_runtime.shapes import Shape
 
 FEATURE_TYPES = frozenset({dtypes.float32, dtypes.int64, dtypes.string})
 _KINDS = {
@@ -38,6 +37,32 @@ def parsed(kind: Any, data: bytes, what: str) -> Any:
         ) from error
 
 
+def mismatch(name: str, key: str, found: DType, wanted: DType) -> InvalidArgumentError:
+    """Returns the error of a feature of another dtype."""
+    return InvalidArgumentError(
+        message=f"Name: {name}, Feature: {key}.  Data types don't match. Data type: "
+        f"{found.name} but expected type: {wanted.name}"
+    )
+
+
+def absence(name: str, key: str, dtype: DType) -> InvalidArgumentError:
+    """Returns the error of a missing feature."""
+    return InvalidArgumentError(
+        message=f"Name: {name}, Feature: {key} (data type: {dtype.name}) is required but "
+        "could not be found."
+    )
+
+
+def miscount(
+    name: str, key: str, dtype: DType, count: int, shape: tuple[int, ...]
+) -> InvalidArgumentError:
+    """Returns the error of another number of values than the shape has."""
+    return InvalidArgumentError(
+        message=f"Name: {name}, Key: {key}, Index: 0.  Number of {dtype.name} values != "
+        f"expected.  values size: {count} but output shape: {bracketed(shape)}"
+    )
+
+
 def values_of(feature: Any, dtype: DType, name: str, key: str) -> Sequence[Any] | None:
     """Returns the values of a feature; None if it is missing or empty.
 
@@ -50,10 +75,7 @@ def values_of(feature: Any, dtype: DType, name: str, key: str) -> Sequence[Any] 
     if kind is None:
         return None
     if _KINDS[kind] is not dtype:
-        raise InvalidArgumentError(
-            message=f"Name: {name}, Feature: {key}.  Data types don't match. Data type: "
-            f"{_KINDS[kind].name} but expected type: {dtype.name}"
-        )
+        raise mismatch(name, key, _KINDS[kind], dtype)
     values: Sequence[Any] = getattr(feature, kind).value
     return values
 
@@ -76,60 +98,11 @@ def dense_feature(
     values = values_of(feature, dtype, name, key)
     if values is None:
         if not np.size(default) and 0 not in shape:
-            raise InvalidArgumentError(
-                message=f"Name: {name}, Feature: {key} (data type: {dtype.name}) is required but "
-                "could not be found."
-            )
+            raise absence(name, key, dtype)
         return np.asarray(default, dtype.as_numpy_dtype).reshape(shape)
     if len(values) != int(np.prod(shape, dtype=int)):
-        raise InvalidArgumentError(
-            message=f"Name: {name}, Key: {key}, Index: 0.  Number of {dtype.name} values != "
-            f"expected.  values size: {len(values)} but output shape: {bracketed(shape)}"
-        )
+        raise miscount(name, key, dtype, len(values), shape)
     return as_array(values, dtype, shape)
-
-
-def ragged_rows(
-    features: Sequence[Any],
-    dtype: DType,
-    shape: Shape,
-    default: Array,
-    names: Sequence[str],
-    key: str,
-) -> Array:
-    """Pads features of any number of rows to the longest: [batch, longest, ...].
-
-    Args:
-        features: One per row of the batch; None if it is missing.
-        dtype: The dtype of the values.
-        shape: [None, ...], the shape of one feature.
-        default: One value to pad with; zero or "" if it is empty.
-        names: The names of the examples, for error texts.
-        key: The feature's key.
-
-    Raises:
-        InvalidArgumentError: The number of values is not a multiple of a row's size.
-    """
-    assert shape is not None
-    inner = tuple(size for size in shape[1:] if size is not None)
-    size = int(np.prod(inner, dtype=int))
-    rows = [
-        values_of(feature, dtype, name, key) or ()
-        for feature, name in zip(features, names, strict=True)
-    ]
-    for row, name in zip(rows, names, strict=True):
-        if size and len(row) % size:
-            raise InvalidArgumentError(
-                message=f"Name: {name}, Key: {key}, Number of {dtype.name} values is not a "
-                f"multiple of stride length. Saw {len(row)} values but output shape is: "
-                f"{bracketed(shape)}"
-            )
-    longest = max((len(row) for row in rows), default=0) // max(size, 1)
-    filler = np.ravel(default).tolist() or [b"" if dtype is dtypes.string else 0]
-    flat: list[Any] = []
-    for row in rows:
-        flat += [*row, *filler * (longest * size - len(row))]
-    return as_array(flat, dtype, (len(rows), longest, *inner))
 
 
 def sparse_batch(rows: Sequence[Sequence[Any]], dtype: DType) -> tuple[Array, Array, Array]:

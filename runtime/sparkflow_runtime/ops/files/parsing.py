@@ -11,15 +11,10 @@ from google.protobuf import json_format
 from sparkflow_runtime import shapes
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError
+from sparkflow_runtime.ops.files.example_batch import ExampleBatch
 from sparkflow_runtime.ops.files.example_features import (
     FEATURE_TYPES,
-    dense_feature,
-    feature_map,
     parsed,
-    ragged_rows,
-    sparse_batch,
-    sparse_vector,
-    values_of,
 )
 from sparkflow_runtime.ops.inference import scalars, unknown
 from sparkflow_runtime.ops.op import Array, Inference
@@ -28,6 +23,7 @@ from sparkflow_runtime.ops.signature import Attr, int_attr, list_attr, type_attr
 from sparkflow_runtime.ops.strings.string_arrays import (
     StringOp,
     array_of,
+    flat_strings,
     mapped,
     scalar_text,
     strings_of,
@@ -104,57 +100,46 @@ class ParseExample(StringOp):
         """Fails for malformed messages, and for features of another dtype or size."""
         keys = [scalar_text(key, "key").decode() for key in rest[: Nsparse + Ndense]]
         defaults = rest[Nsparse + Ndense :]
-        examples = [
-            feature_map(parsed(Example, data, "example input").features)
-            for data in strings_of(serialized)
-        ]
+        messages = flat_strings(serialized)
         given = [name.decode("utf-8", "replace") for name in strings_of(names)]
-        labels = given or ["<unknown>"] * len(examples)
+        batch = ExampleBatch(
+            messages,
+            given or ["<unknown>"] * len(messages),
+            keys,
+            [*sparse_types, *Tdense],
+            [*[None] * Nsparse, *map(_known, dense_shapes)],
+        )
         sparse = [
-            sparse_batch(
-                [
-                    values_of(example.get(key), dtype, label, key) or ()
-                    for example, label in zip(examples, labels, strict=True)
-                ],
-                dtype,
-            )
+            batch.sparse(key, dtype)
             for key, dtype in zip(keys[:Nsparse], sparse_types, strict=True)
         ]
         dense = [
-            _dense_batch(
-                [example.get(key) for example in examples], dtype, shape, default, labels, key
-            )
-            for key, dtype, shape, default in zip(
-                keys[Nsparse:], Tdense, dense_shapes, defaults, strict=True
-            )
+            _dense(batch, *each)
+            for each in zip(keys[Nsparse:], Tdense, dense_shapes, defaults, strict=True)
         ]
         return (*_grouped(sparse), *dense)
 
 
-def _dense_batch(
-    features: Sequence[Any],
-    dtype: DType,
-    shape: Shape,
-    default: Array,
-    labels: Sequence[str],
-    key: str,
-) -> Array:
+def _dense(batch: ExampleBatch, key: str, dtype: DType, shape: Shape, default: Array) -> Array:
     if is_variable(shape):
-        return ragged_rows(features, dtype, shape, default, labels, key)
-    fixed = _fixed(shape, key)
-    result = np.empty((len(features), *fixed), dtype.as_numpy_dtype)
-    for row, (feature, label) in enumerate(zip(features, labels, strict=True)):
-        result[row, ...] = dense_feature(feature, dtype, fixed, default, label, key)
-    return result
+        return batch.ragged(key, dtype, shape, default)
+    return batch.dense(key, dtype, _fixed(shape, key), default)
+
+
+def _known(shape: Shape) -> tuple[int, ...] | None:
+    if shape is None or None in shape:
+        return None
+    return tuple(size for size in shape if size is not None)
 
 
 def _fixed(shape: Shape, key: str) -> tuple[int, ...]:
-    if shape is None or None in shape:
+    known = _known(shape)
+    if known is None:
         raise InvalidArgumentError(
             message=f"dense_shapes for {key!r} must be known but for the first size, "
             f"got {shapes.text(shape)}"
         )
-    return tuple(size for size in shape if size is not None)
+    return known
 
 
 @register
@@ -196,20 +181,27 @@ class ParseSingleExample(StringOp):
         dense_shapes: Sequence[Shape],
     ) -> tuple[Array, ...]:
         """Fails for malformed messages, and for features of another dtype or size."""
-        data = scalar_text(serialized, "serialized")
-        features = feature_map(parsed(Example, data, "example input").features)
-        name = "<unknown>"
+        data = array_of([scalar_text(serialized, "serialized")], (1,))
+        batch = ExampleBatch(
+            data,
+            ["<unknown>"],
+            [*sparse_keys, *dense_keys],
+            [*sparse_types, *Tdense],
+            [*[None] * len(sparse_keys), *map(_known, dense_shapes)],
+        )
         sparse = [
-            sparse_vector(values_of(features.get(key), dtype, name, key) or (), dtype)
+            _without_rows(*batch.sparse(key, dtype))
             for key, dtype in zip(sparse_keys, sparse_types, strict=True)
         ]
         dense = [
-            _dense_batch([features.get(key)], dtype, shape, default, [name], key)[0]
-            for key, dtype, shape, default in zip(
-                dense_keys, Tdense, dense_shapes, defaults, strict=True
-            )
+            _dense(batch, *each)[0]
+            for each in zip(dense_keys, Tdense, dense_shapes, defaults, strict=True)
         ]
         return (*_grouped(sparse), *dense)
+
+
+def _without_rows(indices: Array, values: Array, shape: Array) -> tuple[Array, Array, Array]:
+    return indices[:, 1:], values, shape[1:]
 
 
 @register

@@ -60,3 +60,17 @@ def scalar_text(array: Array, name: str) -> bytes:
 def text_of(data: bytes) -> str:
     """Bytes for an error message."""
     return data.decode("utf-8", "backslashreplace")
+
+
+def sparse_rows(counts: Array, values: Array, columns: Array) -> tuple[Array, Array, Array]:
+    """Rows of values as a sparse matrix: indices, values, shape.
+
+    Args:
+        counts: [rows] int64, the number of values of each.
+        values: [n], those of all rows.
+        columns: [n] int64, the column of each value.
+    """
+    indices = np.empty((len(values), 2), np.int64)
+    indices[:, 0] = np.repeat(np.arange(len(counts)), counts)
+    indices[:, 1] = columns
+    return indices, values, np.array([len(counts), counts.max(initial=0)], np.int64)

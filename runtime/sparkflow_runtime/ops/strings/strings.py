@@ -27,6 +27,7 @@ from sparkflow_runtime.ops.strings.string_arrays import (
     flat_strings,
     mapped,
     scalar_text,
+    sparse_rows,
     strings_of,
     text_of,
 )
@@ -94,16 +95,9 @@ class _Splits(StringOp):
     def split(self, text: Array, separators: bytes, skips_empty: bool, by_python: Split) -> Any:
         """Splits at each of some bytes; see `codegen.strings.splitting`."""
         strings = flat_strings(text)
-        return _sparse_rows(
+        return sparse_rows(
             *splitting.split(strings, separators, skips_empty=skips_empty, by_python=by_python)
         )
-
-
-def _sparse_rows(counts: Array, values: Array, columns: Array) -> tuple[Array, Array, Array]:
-    indices = np.empty((len(values), 2), np.int64)
-    indices[:, 0] = np.repeat(np.arange(len(counts)), counts)
-    indices[:, 1] = columns
-    return indices, values, np.array([len(counts), counts.max(initial=0)], np.int64)
 
 
 def _split_by_python(strings: Array, split: Split) -> tuple[Array, Array, Array]:
@@ -126,7 +120,7 @@ class StringSplit(_Splits):
         marks = scalar_text(delimiter, "delimiter")
         if not marks:
             strings = flat_strings(text)
-            return _sparse_rows(*_split_by_python(strings, _bytes_in))
+            return sparse_rows(*_split_by_python(strings, _bytes_in))
         mark = marks[:1]
         as_one = bytes.maketrans(marks, mark * len(marks))
 
@@ -157,7 +151,7 @@ class StringSplitV2(_Splits):
             return data.split(mark, limit)
 
         if limit >= 0 or (mark is not None and len(mark) > 1):
-            return _sparse_rows(*_split_by_python(flat_strings(text), split))
+            return sparse_rows(*_split_by_python(flat_strings(text), split))
         return self.split(text, mark or _SPACE, mark is None, split)
 
 
