@@ -6,10 +6,11 @@ Machine code reads messages that are written as protobuf writes them; protobuf r
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from google.protobuf.message import DecodeError
 
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.strings import features
@@ -19,9 +20,9 @@ from sparkflow_runtime.once import latest
 from sparkflow_runtime.ops.files.example_features import (
     absence,
     feature_map,
+    malformed,
     miscount,
     mismatch,
-    parsed,
 )
 from sparkflow_runtime.ops.op import Array
 from sparkflow_runtime.ops.static import bracketed
@@ -42,8 +43,96 @@ _DTYPES = {
 _KIND_OF = {dtype: kind for kind, dtype in _DTYPES.items()}
 
 
+class FoundFeatures:
+    """The features of messages, found but for their values.
+
+    Args:
+        messages: [n] objects, bytes, contiguous.
+        rows: The row of each key.
+        wanted: The features of the keys, in the order of rows.
+        refusal: Returns the error for a malformed message, given its number and protobuf's error.
+
+    Attributes:
+        counts: [keys, n] int64, the number of values.
+    """
+
+    def __init__(
+        self,
+        messages: Array,
+        rows: Mapping[str, int],
+        wanted: features.Features,
+        refusal: Callable[[int, DecodeError], Exception],
+    ) -> None:
+        self._messages = messages.copy()  # a fed array may change in the meantime
+        self._keys = list(rows)
+        self._refusal = refusal
+        self._parsed: dict[int, Mapping[str, Any]] = {}
+        found = np.zeros((3, wanted.count, len(messages)), np.int64)
+        self._kinds, self.counts, self._starts = found
+        self._decoded, addresses = wanted.outputs(len(messages))
+        features.find(self._messages, wanted, addresses, self._find_by_protobuf, found)
+        self._by_protobuf = list(self._parsed)
+
+    def kinds(self, row: int) -> Array:
+        """Returns [n] int64, the kind of a feature in each message; see `codegen.features`."""
+        kinds: Array = self._kinds[row] & ~features.DONE
+        return kinds
+
+    def decoded(self, row: int, kind: int) -> Array | None:
+        """Returns [n, size], the values of a feature, if all are as expected; else None."""
+        if np.count_nonzero(self._kinds[row] - (kind | features.DONE)):
+            return None
+        return self._decoded.get(row)
+
+    def take(self, row: int, kind: int, values: Array, places: Array) -> None:
+        """Writes the values of a feature, those of each message from a place on.
+
+        Args:
+            row: The row of its key.
+            kind: Its kind in all messages that have it.
+            values: Values to write to: objects, float32 or int64.
+            places: [n] int64.
+        """
+        counts, key = self.counts[row], self._keys[row]
+
+        def by_protobuf(number: int) -> None:
+            count, place = self.counts[row, number], places[number]
+            if count:
+                feature = self._features(number)[key]
+                found = getattr(feature, feature.WhichOneof("kind")).value
+                values[place : place + count] = found[:]
+
+        if self._by_protobuf:
+            counts = counts.copy()
+            counts[self._by_protobuf] = 0
+        starts = self._starts[row]
+        features.take(self._messages, kind, counts, starts, values, places, by_protobuf)
+        for number in self._by_protobuf:
+            by_protobuf(number)
+
+    def _find_by_protobuf(self, number: int) -> None:
+        self._kinds[:, number] = features.NONE
+        self.counts[:, number] = 0
+        for row, key in enumerate(self._keys):
+            feature = self._features(number).get(key)
+            kind = feature and feature.WhichOneof("kind")
+            if kind:
+                self._kinds[row, number] = _KINDS[kind]
+                self.counts[row, number] = len(getattr(feature, kind).value)
+
+    def _features(self, number: int) -> Mapping[str, Any]:
+        found = self._parsed.get(number)
+        if found is None:
+            try:
+                message = Example.FromString(self._messages[number])
+            except DecodeError as error:
+                raise self._refusal(number, error) from error
+            found = self._parsed[number] = feature_map(message.features)
+        return found
+
+
 class ExampleBatch:
-    """Messages whose features have been found.
+    """Messages whose features become tensors.
 
     Args:
         messages: [n] objects, bytes, contiguous.
@@ -64,32 +153,13 @@ class ExampleBatch:
         dtypes: Sequence[DType],
         shapes: Sequence[tuple[int, ...] | None],
     ) -> None:
-        self._messages = messages.copy()  # a fed array may change in the meantime
         self._labels = labels
         self._rows, wanted = _wanted(tuple(keys), tuple(dtypes), tuple(shapes))
-        self._parsed: dict[int, Mapping[str, Any]] = {}
-        found = np.zeros((3, wanted.count, len(messages)), np.int64)
-        self._kinds, self._counts, self._starts = found
-        self._decoded, addresses = wanted.outputs(len(messages))
-        features.find(self._messages, wanted, addresses, self._find_by_protobuf, found)
-        self._by_protobuf = list(self._parsed)
 
-    def _find_by_protobuf(self, number: int) -> None:
-        self._kinds[:, number] = features.NONE
-        self._counts[:, number] = 0
-        for key, row in self._rows.items():
-            feature = self._features(number).get(key)
-            kind = feature and feature.WhichOneof("kind")
-            if kind:
-                self._kinds[row, number] = _KINDS[kind]
-                self._counts[row, number] = len(getattr(feature, kind).value)
+        def refusal(number: int, _: DecodeError) -> InvalidArgumentError:
+            return malformed("example input", messages[number])
 
-    def _features(self, number: int) -> Mapping[str, Any]:
-        found = self._parsed.get(number)
-        if found is None:
-            message = parsed(Example, self._messages[number], "example input")
-            found = self._parsed[number] = feature_map(message.features)
-        return found
+        self._found = FoundFeatures(messages, self._rows, wanted, refusal)
 
     def sparse(self, key: str, dtype: DType) -> tuple[Array, Array, Array]:
         """Returns a feature of any number of values as a sparse matrix: indices, values, shape.
@@ -98,10 +168,10 @@ class ExampleBatch:
             InvalidArgumentError: It has values of another dtype.
         """
         row = self._row(key, dtype)
-        counts = self._counts[row]
+        counts = self._found.counts[row]
         starts = np.cumsum(counts) - counts
         values = np.empty(int(counts.sum()), dtype.as_numpy_dtype)
-        self._take(key, dtype, values, starts)
+        self._found.take(row, _KIND_OF[dtype], values, starts)
         return sparse_rows(counts, values, np.arange(len(values)) - np.repeat(starts, counts))
 
     def dense(self, key: str, dtype: DType, shape: tuple[int, ...], default: Array) -> Array:
@@ -111,16 +181,15 @@ class ExampleBatch:
             InvalidArgumentError: It has values of another dtype or another number of them, or it is
                 missing without a default.
         """
-        row, kind = self._rows[key], _KIND_OF[dtype]
-        values, kinds = self._decoded.get(row), self._kinds[row]
-        if values is None or np.count_nonzero(kinds - (kind | features.DONE)):
+        values = self._found.decoded(self._rows[key], _KIND_OF[dtype])
+        if values is None:
             values = self._dense(key, dtype, shape, default)
-        return values.reshape(len(kinds), *shape)
+        return values.reshape(len(values), *shape)
 
     def _dense(self, key: str, dtype: DType, shape: tuple[int, ...], default: Array) -> Array:
         """As `dense`, where not all features are as they should be."""
         size, kind, row = math.prod(shape), _KIND_OF[dtype], self._rows[key]
-        kinds, counts = self._found_kinds(row), self._counts[row]
+        kinds, counts = self._found.kinds(row), self._found.counts[row]
         missing = kinds == features.NONE
         refused = ((kinds != kind) | (counts != size)) & ~missing
         if not np.size(default) and 0 not in shape:
@@ -130,12 +199,8 @@ class ExampleBatch:
         values = np.empty((len(kinds), size), dtype.as_numpy_dtype)
         if missing.any():
             values[missing] = np.asarray(default, dtype.as_numpy_dtype).reshape(-1)
-        self._take(key, dtype, values.reshape(-1), np.arange(len(kinds)) * size)
+        self._found.take(row, kind, values.reshape(-1), np.arange(len(kinds)) * size)
         return values
-
-    def _found_kinds(self, row: int) -> Array:
-        kinds: Array = self._kinds[row] & ~features.DONE
-        return kinds
 
     def ragged(self, key: str, dtype: DType, shape: Shape, default: Array) -> Array:
         """Returns a feature of any number of rows, padded to the longest: [n, longest, ...].
@@ -152,7 +217,8 @@ class ExampleBatch:
         assert shape is not None
         inner = tuple(size for size in shape[1:] if size is not None)
         size = math.prod(inner)
-        counts = self._counts[self._row(key, dtype)]
+        row = self._row(key, dtype)
+        counts = self._found.counts[row]
         if size and (uneven := counts % size != 0).any():
             number = int(uneven.argmax())
             raise InvalidArgumentError(
@@ -164,12 +230,13 @@ class ExampleBatch:
         values = np.empty(len(counts) * longest * size, dtype.as_numpy_dtype)
         filler = np.ravel(default)
         values[:] = filler[0] if filler.size else b"" if dtype is dtypes.string else 0
-        self._take(key, dtype, values, np.arange(len(counts)) * (longest * size))
+        places = np.arange(len(counts)) * (longest * size)
+        self._found.take(row, _KIND_OF[dtype], values, places)
         return values.reshape(len(counts), longest, *inner)
 
     def _row(self, key: str, dtype: DType) -> int:
         row = self._rows[key]
-        kinds = self._found_kinds(row)
+        kinds = self._found.kinds(row)
         wrong = (kinds != features.NONE) & (kinds != _KIND_OF[dtype])
         if np.count_nonzero(wrong):
             raise self._refusal(int(wrong.argmax()), key, dtype, ())
@@ -179,32 +246,12 @@ class ExampleBatch:
         self, number: int, key: str, dtype: DType, shape: tuple[int, ...]
     ) -> InvalidArgumentError:
         row, name = self._rows[key], self._labels[number]
-        kind = int(self._found_kinds(row)[number])
+        kind = int(self._found.kinds(row)[number])
         if kind == features.NONE:
             return absence(name, key, dtype)
         if kind != _KIND_OF[dtype]:
             return mismatch(name, key, _DTYPES[kind], dtype)
-        return miscount(name, key, dtype, int(self._counts[row, number]), shape)
-
-    def _take(self, key: str, dtype: DType, values: Array, places: Array) -> None:
-        """Writes the values of a feature, those of each message from its place on."""
-        row = self._rows[key]
-        counts = self._counts[row]
-
-        def by_protobuf(number: int) -> None:
-            count, place = self._counts[row, number], places[number]
-            if count:
-                feature = self._features(number)[key]
-                found = getattr(feature, feature.WhichOneof("kind")).value
-                values[place : place + count] = found[:]
-
-        if self._by_protobuf:
-            counts = counts.copy()
-            counts[self._by_protobuf] = 0
-        kind = _KIND_OF[dtype]
-        features.take(self._messages, kind, counts, self._starts[row], values, places, by_protobuf)
-        for number in self._by_protobuf:
-            by_protobuf(number)
+        return miscount(name, key, dtype, int(self._found.counts[row, number]), shape)
 
 
 @latest(64)

@@ -32,9 +32,14 @@ def parsed(kind: Any, data: bytes, what: str) -> Any:
     try:
         return kind.FromString(data)
     except DecodeError as error:
-        raise InvalidArgumentError(
-            message=f"Could not parse {what}, value: '{data[:60].decode('latin-1')}'"
-        ) from error
+        raise malformed(what, data) from error
+
+
+def malformed(what: str, data: bytes) -> InvalidArgumentError:
+    """Returns the error of a message that cannot be parsed."""
+    return InvalidArgumentError(
+        message=f"Could not parse {what}, value: '{data[:60].decode('latin-1')}'"
+    )
 
 
 def mismatch(name: str, key: str, found: DType, wanted: DType) -> InvalidArgumentError:

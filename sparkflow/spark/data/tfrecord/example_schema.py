@@ -23,7 +23,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from sparkflow.spark.data.tfrecord.decoding import feature_kind, parse_frames
+from sparkflow.spark.data.tfrecord.decoding import feature_kind, features_of
 from sparkflow.spark.data.tfrecord.examples import BYTES, FLOAT, INT64, FeatureColumn, RecordError
 
 _KINDS: dict[type[DataType], str] = {
@@ -58,12 +58,8 @@ def infer_schema(records: Iterable[bytes]) -> StructType:
     """
     seen: dict[str, _Seen] = {}
     for row, record in enumerate(records):
-        (frame,) = _frames_of(row, record)
-        for name, value in frame.items():
-            try:
-                found = feature_kind(value)
-            except ValueError as error:
-                raise RecordError(row, f"feature {name!r}: {error}") from error
+        for name, feature in features_of(row, record).items():
+            found = feature_kind(feature)
             if found is None:
                 continue
             kind, count = found
@@ -81,13 +77,6 @@ def infer_schema(records: Iterable[bytes]) -> StructType:
             for name, each in sorted(seen.items())
         ]
     )
-
-
-def _frames_of(row: int, record: bytes) -> list[dict[str, bytes]]:
-    try:
-        return [dict(frame) for frame in parse_frames([record])]
-    except RecordError as error:
-        raise RecordError(row, error.reason) from error
 
 
 def feature_columns(schema: StructType) -> list[FeatureColumn]:

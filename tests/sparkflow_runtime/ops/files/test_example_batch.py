@@ -13,7 +13,7 @@ from google.protobuf.message_factory import GetMessageClass
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.strings import objects
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.ops.files.example_batch import ExampleBatch
+from sparkflow_runtime.ops.files.example_batch import ExampleBatch, FoundFeatures
 from sparkflow_runtime.protos.example_pb2 import Example
 from sparkflow_runtime.protos.feature_pb2 import Feature
 
@@ -174,7 +174,7 @@ def test_as_protobuf_writes_it_no_message_is_left_to_it(monkeypatch: pytest.Monk
     def refuse(*_: Any) -> Any:
         raise AssertionError("left to protobuf")
 
-    monkeypatch.setattr(ExampleBatch, "_find_by_protobuf", refuse)
+    monkeypatch.setattr(FoundFeatures, "_find_by_protobuf", refuse)
     random = np.random.default_rng(1)
     written = [b"", b"\x0a\0"]
     for _ in range(50):

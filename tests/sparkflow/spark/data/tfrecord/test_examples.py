@@ -109,9 +109,9 @@ def _entry(name: str, value: bytes) -> bytes:
         (_record(label=[1, 2]), LABEL, "'label' has 2 values"),
         (_record(name=[b"a", b"b"]), NAME, "'name' has 2 values"),
         (b"no example", LABEL, "it is not a tf.train.Example"),
-        (_entry("ids", b"\x1a\x03\x0a\x01\x80"), IDS, "ends inside a number"),
-        (_entry("pixels", b"\x12\x05\x0a\x03abc"), PIXELS, "ends inside a number"),
-        (_entry("pixels", b"\x12\x7f"), PIXELS, "is damaged"),
+        (_entry("ids", b"\x1a\x03\x0a\x01\x80"), IDS, "it is not a tf.train.Example"),
+        (_entry("pixels", b"\x12\x05\x0a\x03abc"), PIXELS, "it is not a tf.train.Example"),
+        (_entry("pixels", b"\x12\x7f"), PIXELS, "it is not a tf.train.Example"),
         (
             _record(label=300),
             FeatureColumn("label", INT64, False, pa.int8()),
@@ -160,9 +160,7 @@ def test_other_types_are_converted() -> None:
 
 
 def test_kinds_of_features() -> None:
-    assert feature_kind(_feature([1, 2]).SerializeToString()) == (INT64, 2)
-    assert feature_kind(_feature(1.0).SerializeToString()) == (FLOAT, 1)
-    assert feature_kind(_feature([b"a"]).SerializeToString()) == (BYTES, 1)
-    assert feature_kind(b"") is None
-    with pytest.raises(ValueError, match=r"not a tf\.train\.Feature"):
-        feature_kind(b"\x0a\x7f")
+    assert feature_kind(_feature([1, 2])) == (INT64, 2)
+    assert feature_kind(_feature(1.0)) == (FLOAT, 1)
+    assert feature_kind(_feature([b"a"])) == (BYTES, 1)
+    assert feature_kind(Feature()) is None
