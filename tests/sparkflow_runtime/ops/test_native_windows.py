@@ -108,7 +108,7 @@ def test_convolutions(
     generator = np.random.default_rng(5)
     depthwise = family[0].startswith("Depthwise")
     shape, filters_shape = shapes["images"], shapes["filters"]
-    multiplier = 2 if strides == [2, 3] else 1  # the others have separate kernels
+    multiplier = 2 if strides == [2, 3] else 1
     if depthwise:
         filters_shape = (*filters_shape[:3], multiplier)
     images: Array = generator.standard_normal(shape).astype(kind)

@@ -2,7 +2,8 @@
 
 A 1 × 1 convolution is a matrix product, and one over volumes whose windows see a single plane is
 one over images. Others have their own kernels: Winograd where it pays off
-(`codegen.winograd.winograd_kernels`), else direct convolution
+(`codegen.winograd.winograd_kernels`), depthwise ones
+(`codegen.depthwise.depthwise_kernels`), else direct convolution
 (`codegen.tiles.convolution_kernels`), except where numpy is faster: filter gradients over images
 that are too large for the cache, and input gradients of very few channels and many outputs.
 """
@@ -17,6 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from sparkflow_runtime.codegen.depthwise import depthwise_kernels as depthwise
 from sparkflow_runtime.codegen.tiles import convolution_kernels as convolution
 from sparkflow_runtime.codegen.winograd import winograd_kernels as winograd
 from sparkflow_runtime.dtypes import as_dtype
@@ -46,6 +48,7 @@ VARIABLE: Final = "TF_ENABLE_WINOGRAD_NONFUSED"
 """TensorFlow's variable for this choice, which it reads for GPUs: 0 or false disables it."""
 
 _DIRECT = (convolution.forward, convolution.input_gradient, convolution.filter_gradient)
+_DEPTHWISE = (depthwise.forward, depthwise.input_gradient, depthwise.filter_gradient)
 _FILTERED = (winograd.forward, winograd.input_gradient, winograd.filter_gradient)
 
 
@@ -139,8 +142,7 @@ class Chooser:
         geometry = geometry.flat()
         images, filters, windows = geometry.images, geometry.filters, geometry.windows
         if self._depthwise:
-            make = _DIRECT[self._member]
-            return make(self._dtype, images, filters, windows, depthwise=True)
+            return _DEPTHWISE[self._member](self._dtype, images, filters, windows)
         if _is_pointwise(windows):
             return self._pointwise(filters)
         sizes = (images, filters, windows)

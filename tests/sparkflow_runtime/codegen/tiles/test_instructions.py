@@ -5,61 +5,21 @@ separately, computes the same but takes several times as long.
 """
 
 import re
-from collections.abc import Iterator
 
 import pytest
 
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.ir.builder import KernelBuilder
 from sparkflow_runtime.codegen.ir.schedule import Form as LoopForm, Schedule, Target
-from sparkflow_runtime.codegen.machine import denormals, linking, native
-from sparkflow_runtime.codegen.machine.host import Host
+from sparkflow_runtime.codegen.machine import denormals, native
 from sparkflow_runtime.codegen.tiles import gemm_ir, small_product
 from sparkflow_runtime.codegen.tiles.gemm_form import Form
 from sparkflow_runtime.codegen.tiles.gemm_ir import UNROLLED
+from support.assembly import PROCESSORS, blocks, count
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="makes machine code")
 
-X86, ARM = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
-PROCESSORS = {
-    "avx512": (X86, "skylake-avx512", 64, r"vfmadd\d+ps\s.*%zmm", r"zmm.*\(%rsp|\(%rsp.*zmm"),
-    "avx2": (X86, "haswell", 32, r"vfmadd\d+ps\s.*%ymm", r"ymm.*\(%rsp|\(%rsp.*ymm"),
-    "neon": (ARM, "neoverse-n1", 16, r"fmla\s+v\d+\.4s", r"\bq\d+, .*\[sp"),
-}
-"""By name: LLVM's platform and processor, bytes per vector, a fused multiply-add, a spill."""
 TILES = {"avx512": (12, 2), "avx2": (6, 2), "neon": (8, 3)}
-
-
-def processor(name: str) -> Host:
-    import llvmlite.binding as llvm
-
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
-    triple, cpu, vector_bytes, _, _ = PROCESSORS[name]
-    try:
-        target = llvm.Target.from_triple(triple)
-    except RuntimeError:
-        pytest.skip(f"llvmlite was built without {triple}")
-    machine = target.create_target_machine(cpu=cpu, opt=2)
-    return Host(triple, cpu, "", vector_bytes, True, machine)
-
-
-def blocks(name: str, text: str, is_tidy: bool = True) -> Iterator[list[str]]:
-    """The straight-line parts of the assembly, each a list of instructions."""
-    here = processor(name)
-    assembly = here.machine.emit_assembly(linking.optimised(text, here, is_tidy))
-    block: list[str] = []
-    for line in assembly.splitlines():
-        if re.match(r"\.?\w+:", line):
-            yield block
-            block = []
-        elif line.startswith("\t") and not line.startswith("\t."):
-            block.append(line.strip())
-    yield block
-
-
-def count(pattern: str, block: list[str]) -> int:
-    return sum(re.search(pattern, line) is not None for line in block)
 
 
 @pytest.mark.parametrize("name", list(PROCESSORS))

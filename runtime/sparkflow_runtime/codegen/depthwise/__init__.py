@@ -1,0 +1,1 @@
+"""Depthwise convolutions and their gradients, in machine code."""
