@@ -5,8 +5,9 @@ A set consists of the elements along the last dimension of a dense or a sparse t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import math
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -16,23 +17,90 @@ from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, string_attr, type_attr
 from sparkflow_runtime.ops.sparse.sparse_layout import check_parts
+from sparkflow_runtime.ops.sparse.sparse_positions import ascending, checked_positions, coordinates
 from sparkflow_runtime.ops.static import bracketed
 from sparkflow_runtime.shapes import Shape
 
 _T = type_attr(frozenset({int8, int16, int32, int64, uint8, uint16, string}))
 _HOST: dict[str, None] = {"CPU": None}
-_Rows = Mapping[tuple[int, ...], list[Any]]
 
 
-def _sparse_rows(indices: Array, values: Array) -> dict[tuple[int, ...], list[Any]]:
-    rows: dict[tuple[int, ...], list[Any]] = {}
-    for place, value in zip(indices.tolist(), values.tolist(), strict=True):
-        rows.setdefault(tuple(place[:-1]), []).append(value)
-    return rows
+class _Elements(NamedTuple):
+    """The elements of some sets.
+
+    Attributes:
+        sets: [n] int64, the number of the set of each.
+        values: [n].
+    """
+
+    sets: Array
+    values: Array
 
 
-def _dense_rows(array: Array) -> dict[tuple[int, ...], list[Any]]:
-    return {place: array[place].tolist() for place in np.ndindex(*array.shape[:-1])}
+def _of_sparse(indices: Array, values: Array, shape: Array) -> _Elements:
+    check_parts(indices, values, shape)
+    lead = range(max(len(shape) - 1, 0))
+    return _Elements(checked_positions(indices, shape.tolist(), lead).numbers, values)
+
+
+def _of_dense(array: Array) -> _Elements:
+    count = math.prod(array.shape[:-1])
+    return _Elements(np.repeat(np.arange(count), array.shape[-1]), array.reshape(-1))
+
+
+class _Keys:
+    """Numbers for a set, a value, and the part that has it: 0 or 1; in this order.
+
+    Attributes:
+        ordered: Those that there are, ascending, each once.
+
+    Args:
+        parts: One or two parts of the elements.
+    """
+
+    def __init__(self, *parts: _Elements) -> None:
+        sets, values = (np.concatenate(each) for each in zip(*parts, strict=True))
+        self._dtype = values.dtype
+        self._sets: Array | None = None
+        self._values: Array | None = None
+        low = span = 0
+        if values.dtype.kind in "iu" and len(values):
+            low = int(values.min())
+            span = int(values.max()) - low + 1
+        if not span or 2 * span * (int(sets.max(initial=0)) + 1) > np.iinfo(np.int64).max:
+            self._sets, sets = np.unique(sets, return_inverse=True)
+            self._values, values = _numbered(values)
+            low, span = 0, max(len(self._values), 1)
+        self._low, self._span = low, span
+        keys = (sets * span + (values.astype(np.int64, copy=False) - low)) * 2
+        keys[len(parts[0].sets) :] += 1
+        keys = keys[ascending(keys)]
+        self.ordered = keys[_are_new(keys)]
+
+    def elements(self, keys: Array) -> _Elements:
+        """The sets and the values of keys, divided by 2."""
+        sets, values = np.divmod(keys, self._span)
+        if self._sets is not None and self._values is not None:
+            return _Elements(self._sets[sets], self._values[values])
+        return _Elements(sets, (values + self._low).astype(self._dtype))
+
+
+def _are_new(ordered: Array) -> Array:
+    """Whether each number differs from the one before it."""
+    found = np.ones(len(ordered), bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=found[1:])
+    return found
+
+
+def _numbered(values: Array) -> tuple[Array, Array]:
+    """The distinct values in order, and the number there of each value."""
+    if not values.dtype.hasobject:
+        return np.unique(values, return_inverse=True)
+    given = values.tolist()
+    distinct = np.empty(len(set(given)), values.dtype)
+    distinct[:] = sorted(set(given))
+    number = {value: at for at, value in enumerate(distinct)}
+    return distinct, np.array([number[each] for each in given], np.int64)
 
 
 @register
@@ -56,11 +124,11 @@ class SetSize(Op):
 
     def compute(self, xp: Any, indices: Array, values: Array, shape: Array) -> Array:
         """The sizes."""
-        check_parts(indices, values, shape)
-        result = np.zeros([int(size) for size in shape[:-1]], np.int32)
-        for place, items in _sparse_rows(indices, values).items():
-            result[place] = len(set(items))
-        return result
+        keys = _Keys(_of_sparse(indices, values, shape))
+        sizes = [int(size) for size in shape[:-1]]
+        result = np.zeros(math.prod(sizes), np.int32)
+        np.add.at(result, keys.elements(keys.ordered >> 1).sets, np.int32(1))
+        return result.reshape(sizes)
 
 
 class _SetOperation(Op):
@@ -82,37 +150,42 @@ class _SetOperation(Op):
         return [(None, rank), (None,), (rank,)]
 
     def combined(
-        self, a: _Rows, b: _Rows, lead: Sequence[int], dtype: Any, operation: str
+        self, a: _Elements, b: _Elements, lead: Sequence[int], operation: str
     ) -> tuple[Array, Array, Array]:
         """(indices, values, shape).
 
         Raises:
             InvalidArgumentError: The operation is unknown.
         """
-        combine = _OPERATIONS.get(operation.lower())
-        if combine is None:
+        if operation.lower() not in _OPERATIONS:
             raise InvalidArgumentError(message=f"Invalid set_operation {operation}.")
-        indices: list[tuple[int, ...]] = []
-        values: list[Any] = []
-        longest = 0
-        for place in sorted(a.keys() | b.keys()):
-            found = sorted(combine(set(a.get(place, ())), set(b.get(place, ()))))
-            indices += [(*place, column) for column in range(len(found))]
-            values += found
-            longest = max(longest, len(found))
-        result = np.empty(len(values), dtype)
-        result[:] = values
-        shape = np.array([*lead, longest], np.int64)
-        return np.array(indices, np.int64).reshape(-1, len(lead) + 1), result, shape
+        keys = _Keys(a, b)
+        sets, values = keys.elements(_combined(keys.ordered, operation.lower()))
+        starts = np.flatnonzero(_are_new(sets))
+        counts = np.empty_like(starts)
+        np.subtract(starts[1:], starts[:-1], out=counts[:-1])
+        counts[-1:] = len(sets) - starts[-1:]
+        indices = np.empty((len(sets), len(lead) + 1), np.int64)
+        indices[:, :-1] = coordinates(sets, lead)
+        indices[:, -1] = np.arange(len(sets)) - starts.repeat(counts)
+        shape = np.array([*lead, counts.max(initial=0)], np.int64)
+        return indices, values, shape
 
 
+_OPERATIONS: Final = frozenset({"a-b", "b-a", "intersection", "union"})
 _PARTS = ("_indices", "_values", "_shape")
-_OPERATIONS = {
-    "a-b": set.difference,
-    "b-a": lambda a, b: b - a,
-    "intersection": set.intersection,
-    "union": set.union,
-}
+
+
+def _combined(ordered: Array, operation: str) -> Array:
+    """Combines the ordered keys of two parts; returns the keys of the result, divided by 2."""
+    keys = ordered >> 1
+    is_kept = _are_new(keys)
+    if operation == "intersection":
+        return keys[~is_kept]
+    if operation != "union":
+        is_kept[:-1] &= is_kept[1:]
+        is_kept &= (ordered & 1) == (operation == "b-a")
+    return keys[is_kept]
 
 
 def _same_lead(a: Sequence[int], b: Sequence[int]) -> list[int]:
@@ -135,8 +208,7 @@ class DenseToDenseSetOperation(_SetOperation):
     ) -> tuple[Array, Array, Array]:
         """(indices, values, shape)."""
         lead = _same_lead(set1.shape, set2.shape)
-        rows = _dense_rows(set1), _dense_rows(set2)
-        return self.combined(*rows, lead, set1.dtype, set_operation)
+        return self.combined(_of_dense(set1), _of_dense(set2), lead, set_operation)
 
 
 @register
@@ -158,8 +230,8 @@ class DenseToSparseSetOperation(_SetOperation):
         """(indices, values, shape)."""
         check_parts(indices, values, shape)
         lead = _same_lead(set1.shape, shape.tolist())
-        rows = _dense_rows(set1), _sparse_rows(indices, values)
-        return self.combined(*rows, lead, set1.dtype, set_operation)
+        sparse = _of_sparse(indices, values, shape)
+        return self.combined(_of_dense(set1), sparse, lead, set_operation)
 
 
 @register
@@ -176,8 +248,14 @@ class SparseToSparseSetOperation(_SetOperation):
         check_parts(*parts[:3])
         check_parts(*parts[3:])
         lead = _same_lead(parts[2].tolist(), parts[5].tolist())
-        rows = _sparse_rows(*parts[:2]), _sparse_rows(*parts[3:5])
-        return self.combined(*rows, lead, parts[1].dtype, set_operation)
+        return self.combined(_of_sparse(*parts[:3]), _of_sparse(*parts[3:]), lead, set_operation)
+
+
+def _sparse_rows(indices: Array, values: Array) -> dict[tuple[int, ...], list[Any]]:
+    rows: dict[tuple[int, ...], list[Any]] = {}
+    for place, value in zip(indices.tolist(), values.tolist(), strict=True):
+        rows.setdefault(tuple(place[:-1]), []).append(value)
+    return rows
 
 
 @register

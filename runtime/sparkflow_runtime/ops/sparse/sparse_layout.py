@@ -6,58 +6,33 @@ Arithmetic on them is in `sparse_math`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from sparkflow_runtime import shapes
+from sparkflow_runtime.codegen.sparse import parts
 from sparkflow_runtime.dtypes import INDEX
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
-from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
+from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, int_attr, type_attr
+from sparkflow_runtime.ops.sparse.sparse_positions import (
+    checked_positions,
+    coordinates,
+    flat_positions,
+    in_order,
+    values_among,
+)
 from sparkflow_runtime.ops.static import bracketed, constant_shape
 from sparkflow_runtime.shapes import Dim, Shape
 
 _T = {"T": type_attr()}
 _HOST: dict[str, None] = {"CPU": None}
-
-
-def flat_positions(indices: Array, shape: Sequence[int]) -> Array:
-    """Returns the row-major position of every coordinate vector.
-
-    Raises:
-        InvalidArgumentError: One is outside, or their rank is not that of the shape.
-    """
-    if indices.ndim != 2 or indices.shape[1] != len(shape):
-        raise InvalidArgumentError(
-            message=f"indices must be a matrix with {len(shape)} columns for dense_shape "
-            f"{bracketed(shape)}, got shape {bracketed(indices.shape)}"
-        )
-    bounds = np.asarray(shape, np.int64)
-    outside = ((indices < 0) | (indices >= bounds)).any(axis=1)
-    if outside.any():
-        at = int(outside.argmax())
-        raise InvalidArgumentError(
-            message=f"indices[{at}] = {bracketed(indices[at].tolist())} is out of bounds: need 0 "
-            f"<= index < {bracketed(shape)}"
-        )
-    positions = np.zeros(len(indices), np.int64)
-    for axis, size in enumerate(shape):
-        positions = positions * size + indices[:, axis]
-    return positions
-
-
-def coordinates(positions: Array, shape: Sequence[int]) -> Array:
-    """Returns the coordinate vectors of row-major positions, the inverse of `flat_positions`."""
-    result = np.empty((len(positions), len(shape)), np.int64)
-    for axis in reversed(range(len(shape))):
-        result[:, axis] = positions % shape[axis]
-        positions = positions // shape[axis]
-    return result
 
 
 def check_parts(indices: Array, values: Array, shape: Array) -> None:
@@ -119,8 +94,7 @@ class SparseReorder(Op):
             InvalidArgumentError: The parts do not fit.
         """
         check_parts(indices, values, shape)
-        order = np.argsort(flat_positions(indices, shape.tolist()), kind="stable")
-        return indices[order], values[order]
+        return in_order(indices, values, shape.tolist())
 
     def gradient(
         self, g: GraphBuilder, op: OperationView, _: Tensor | None, dy: Tensor | None
@@ -229,9 +203,7 @@ class SparseConcat(Op):
             start += int(size[axis])
         shape = sizes[0].copy()
         shape[axis] = start
-        joined = np.concatenate(moved)
-        order = np.argsort(flat_positions(joined, shape.tolist()), kind="stable")
-        return joined[order], np.concatenate(values)[order], shape
+        return (*in_order(np.concatenate(moved), np.concatenate(values), shape.tolist()), shape)
 
 
 @register
@@ -322,8 +294,11 @@ class SparseSlice(Op):
                 message=f"Expected start and size to be vectors of {len(shape)} elements, got "
                 f"shapes {bracketed(start.shape)} and {bracketed(size.shape)}"
             )
-        kept = ((indices >= start) & (indices < start + size)).all(axis=1)
         left = np.maximum(np.minimum(size, shape - start), 0)
+        found = parts.sliced(indices, values, start, start + size)
+        if found is not None:
+            return (*found, left)
+        kept = ((indices >= start) & (indices < start + size)).all(axis=1)
         return indices[kept] - start, values[kept], left
 
     def gradient(
@@ -352,13 +327,7 @@ class SparseSliceGrad(Op):
 
     def compute(self, xp: Any, dy: Array, indices: Array, start: Array, taken: Array) -> Array:
         """[n]."""
-        places = {tuple(each): i for i, each in enumerate((taken + start).tolist())}
-        result = np.zeros(len(indices), dy.dtype)
-        for row, each in enumerate(indices.tolist()):
-            at = places.get(tuple(each))
-            if at is not None:
-                result[row] = dy[at]
-        return result
+        return values_among(indices, taken, start, dy)
 
 
 @register
@@ -391,6 +360,9 @@ class SparseFillEmptyRows(Op):
         """
         check_parts(indices, values, dense_shape)
         rows = int(dense_shape[0])
+        found = parts.filled(indices, values, rows, default_value)
+        if found is not None:
+            return found
         numbers = indices[:, 0]
         if len(numbers) and (numbers.min() < 0 or numbers.max() >= rows):
             at = int(((numbers < 0) | (numbers >= rows)).argmax())
@@ -466,7 +438,26 @@ class SparseToDense(Op):
         Raises:
             InvalidArgumentError: A coordinate outside, repeated, or out of order.
         """
-        shape = tuple(int(size) for size in output_shape)
+        positions = self._positions(indices, output_shape, values, validate_indices)
+        result = np.empty(output_shape.tolist(), values.dtype)
+        _scatter(result, positions, values, default_value)
+        return result
+
+    def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., None]:
+        """The kernel that fills an array of the known shape."""
+        validate_indices = node.attrs["validate_indices"]
+
+        def fill(
+            indices: Array, output_shape: Array, values: Array, default_value: Array, out: Array
+        ) -> None:
+            positions = self._positions(indices, output_shape, values, validate_indices)
+            _scatter(out, positions, values, default_value)
+
+        return fill
+
+    def _positions(
+        self, indices: Array, output_shape: Array, values: Array, validate_indices: bool
+    ) -> Array:
         if indices.ndim > 2:
             raise InvalidArgumentError(
                 message="sparse_indices should be a scalar, vector, or matrix, got shape "
@@ -478,19 +469,15 @@ class SparseToDense(Op):
                 message=f"sparse_values has incorrect shape {bracketed(values.shape)}, should be "
                 f"[] or [{len(rows)}]"
             )
-        positions = flat_positions(rows.astype(np.int64), shape)
-        if validate_indices and len(positions) > 1:
-            falls = positions[1:] <= positions[:-1]
-            if falls.any():
-                at = int(falls.argmax()) + 1
-                problem = "repeated" if positions[at] == positions[at - 1] else "out of order"
-                raise InvalidArgumentError(
-                    message=f"indices[{at}] = {bracketed(rows[at].tolist())} is {problem}"
-                )
-        result = np.empty(shape, values.dtype)
-        result[...] = default_value
-        result.reshape(-1)[positions] = values
-        return result
+        wide = rows.astype(np.int64, copy=False)
+        positions, rises, _ = checked_positions(wide, output_shape.tolist())
+        if validate_indices and not rises:
+            at = int((positions[1:] <= positions[:-1]).argmax()) + 1
+            problem = "repeated" if positions[at] == positions[at - 1] else "out of order"
+            raise InvalidArgumentError(
+                message=f"indices[{at}] = {bracketed(rows[at].tolist())} is {problem}"
+            )
+        return positions
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> Sequence[Tensor | None]:
         """The gradient at the coordinates; the sum of the rest for the default value."""
@@ -507,3 +494,12 @@ class SparseToDense(Op):
         values_shape = g.shape(op.inputs[2])
         values = part if values_shape == () else taken
         return None, None, values, g.Sub(total, part)
+
+
+def _scatter(out: Array, positions: Array, values: Array, default_value: Array) -> None:
+    flat = out.reshape(-1)
+    if out.dtype.hasobject or any(default_value.tobytes()):
+        flat[...] = default_value
+    else:
+        flat.view(np.uint8).fill(0)  # as bytes in 24 instead of 35 µs for 2 MB (2026-11-29, Zen 4)
+    flat[positions] = values

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sparkflow_runtime import shapes
+from sparkflow_runtime.codegen.sparse import sums
 from sparkflow_runtime.dtypes import FLOATING, INDEX, NUMERIC, REAL, int64
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
@@ -20,7 +21,14 @@ from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
 from sparkflow_runtime.ops.reduction.axes import checked_axes, without_axes
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, type_attr
-from sparkflow_runtime.ops.sparse.sparse_layout import check_parts, coordinates, flat_positions
+from sparkflow_runtime.ops.sparse.sparse_layout import check_parts
+from sparkflow_runtime.ops.sparse.sparse_positions import (
+    ascending,
+    checked_positions,
+    coordinates,
+    flat_positions,
+    values_among,
+)
 from sparkflow_runtime.ops.static import bracketed, ints, known_sizes
 from sparkflow_runtime.shapes import Shape
 
@@ -40,18 +48,17 @@ def _same_shape(a: Array, b: Array) -> list[int]:
     return [int(size) for size in a]
 
 
-def _merged(a: Array, b: Array, shape: Sequence[int]) -> tuple[Array, Array, Array, Array]:
-    """Returns all coordinates of two sparse tensors in order, and the new positions of each."""
-    first, second = (flat_positions(each, shape) for each in (a, b))
+def _merged(first: Array, second: Array, shape: Sequence[int]) -> tuple[Array, Array, Array]:
+    """Returns the coordinates of positions in order, each once, and the numbers of both there."""
     both = np.concatenate([first, second])
-    order = np.argsort(both, kind="stable")  # each is mostly sorted: they are merged
+    order = ascending(both)
     ordered = both[order]
     is_new = np.ones(len(both), bool)
     np.not_equal(ordered[1:], ordered[:-1], out=is_new[1:])
-    positions = ordered[is_new]
     places = np.empty(len(both), np.int64)
     places[order] = np.cumsum(is_new) - 1
-    return coordinates(positions, shape), places[: len(a)], places[len(a) :], positions
+    count = len(first)
+    return coordinates(ordered[is_new], shape), places[:count], places[count:]
 
 
 @register
@@ -88,7 +95,13 @@ class SparseAdd(Op):
         check_parts(a_indices, a_values, a_shape)
         check_parts(b_indices, b_values, b_shape)
         shape = _same_shape(a_shape, b_shape)
-        indices, of_a, of_b, _ = _merged(a_indices, b_indices, shape)
+        a, b = (checked_positions(each, shape) for each in (a_indices, b_indices))
+        if a.rises and b.rises:
+            pairs = (a_indices, b_indices), (a_values, b_values), (a.numbers, b.numbers)
+            found = sums.added(*pairs, thresh)
+            if found is not None:
+                return (*found, a_shape)
+        indices, of_a, of_b = _merged(a.numbers, b.numbers, shape)
         values = np.zeros(len(indices), a_values.dtype)
         np.add.at(values, of_a, a_values)
         np.add.at(values, of_b, b_values)
@@ -125,12 +138,8 @@ class SparseAddGrad(Op):
         self, xp: Any, dy: Array, a_indices: Array, b_indices: Array, sum_indices: Array
     ) -> tuple[Array, ...]:
         """(of a, of b)."""
-        known = {tuple(each): i for i, each in enumerate(sum_indices.tolist())}
-        padded = np.append(dy, np.zeros(1, dy.dtype))
-        return tuple(
-            padded[np.array([known.get(tuple(each), -1) for each in indices.tolist()], np.int64)]
-            for indices in (a_indices, b_indices)
-        )
+        start = np.zeros(sum_indices.shape[-1], np.int64)
+        return tuple(values_among(each, sum_indices, start, dy) for each in (a_indices, b_indices))
 
 
 @register
@@ -152,7 +161,7 @@ class SparseTensorDenseAdd(Op):
         check_parts(indices, values, shape)
         sizes = _same_shape(shape.astype(np.int64), np.array(dense.shape, np.int64))
         result = np.array(dense, order="C")
-        positions = flat_positions(indices.astype(np.int64), sizes)
+        positions = flat_positions(indices.astype(np.int64, copy=False), sizes)
         np.add.at(result.reshape(-1), positions, values)
         return result
 
@@ -295,7 +304,8 @@ class _SparseSparse(Op):
         check_parts(a_indices, a_values, a_shape)
         check_parts(b_indices, b_values, b_shape)
         shape = _same_shape(a_shape, b_shape)
-        indices, of_a, of_b, _ = _merged(a_indices, b_indices, shape)
+        first, second = (flat_positions(each, shape) for each in (a_indices, b_indices))
+        indices, of_a, of_b = _merged(first, second, shape)
         a, b = (np.zeros(len(indices), a_values.dtype) for _ in range(2))
         a[of_a], b[of_b] = a_values, b_values
         return indices, type(self).combine(a, b)
@@ -402,24 +412,21 @@ class _SparseReduce(Op):
         gone = {axis % rank for axis in axes} if axes else set(range(rank))
         rest = [axis for axis in range(rank) if axis not in gone]
         sizes = [int(shape[axis]) for axis in rest]
-        flat_positions(indices, shape.tolist())
-        positions = flat_positions(indices[:, rest], sizes)
-        groups, place = np.unique(positions, return_inverse=True)
-        combined = np.zeros(len(groups), values.dtype)
-        if len(values):
-            combined[place[::-1]] = values[::-1]  # starts each group with its first element
-            first = np.unique(place, return_index=True)[1]
-            others = np.ones(len(values), bool)
-            others[first] = False
-            type(self).ufunc.at(combined, place[others], values[others])
+        place = checked_positions(indices, shape.tolist(), rest).numbers
+        count = int(np.prod(sizes, dtype=np.int64))
+        if self.is_sparse:
+            groups, place = np.unique(place, return_inverse=True)
+            count = len(groups)
+        combined = np.zeros(count, values.dtype)
+        # Groups start with their first element, for sums with -0, which does not change it.
+        combined[place] = -combined[:1] if self.ufunc is np.add else values
+        self.ufunc.at(combined, place, values)
         kept = [1 if axis in gone else int(shape[axis]) for axis in range(rank)]
         result_shape = kept if keep_dims else sizes
         if self.is_sparse:
             found = coordinates(groups, result_shape)
             return found, combined, np.asarray(result_shape, np.int64)
-        dense = np.zeros(int(np.prod(sizes, dtype=np.int64)), values.dtype)
-        dense[groups] = combined
-        return dense.reshape(result_shape)
+        return combined.reshape(result_shape)
 
 
 @register

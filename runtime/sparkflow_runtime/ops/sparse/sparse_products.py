@@ -20,7 +20,8 @@ from sparkflow_runtime.ops.native.equal_rows import sum_by_segment
 from sparkflow_runtime.ops.op import Array, Inference, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, type_attr
-from sparkflow_runtime.ops.sparse.sparse_layout import check_parts, flat_positions
+from sparkflow_runtime.ops.sparse.sparse_layout import check_parts
+from sparkflow_runtime.ops.sparse.sparse_positions import flat_positions
 from sparkflow_runtime.ops.static import bracketed
 from sparkflow_runtime.shapes import Shape
 
@@ -91,7 +92,7 @@ class SparseTensorDenseMatMul(Op):
             product = row_kernels.sum_rows(right, rows, size, columns, values)
             if product is not None:
                 return product
-        flat_positions(indices.astype(np.int64), shape.tolist())
+        flat_positions(indices.astype(np.int64, copy=False), shape.tolist())
         return sum_by_segment(np, values[:, None] * right[columns], rows, size)
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> Sequence[Tensor | None]:

@@ -8,21 +8,17 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from sparkflow_runtime.codegen.machine import native, threads
+from sparkflow_runtime.codegen.machine import threads
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.native import row_kernels
 from sparkflow_runtime.ops.sparse.sparse_products import SparseTensorDenseMatMul
+from support.machine_code import with_and_without
 
 FLOATS = (np.float16, ml_dtypes.bfloat16, np.float32, np.float64)
 DTYPES = (*FLOATS, np.int8, np.uint8, np.int32, np.int64, np.complex64, np.complex128)
 
 
-@pytest.fixture(params=[True, False], ids=["machine_code", "numpy"], autouse=True)
-def machine_code(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not request.param:
-        monkeypatch.setattr(native, "available", lambda: False)
-    elif not native.available():
-        pytest.skip("needs llvmlite")
+machine_code = with_and_without()
 
 
 def product(
