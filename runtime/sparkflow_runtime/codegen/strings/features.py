@@ -13,56 +13,24 @@ from typing import Final
 import numpy as np
 
 from sparkflow_runtime.codegen.machine.llvm_text import Value
+from sparkflow_runtime.codegen.strings.example_wire import (
+    BYTES,
+    FIRST,
+    FLOAT,
+    HINTS,
+    INT64,
+    NONE,
+    VARINT,
+    KeyFinder,
+    WireReader,
+    read_key,
+)
 from sparkflow_runtime.codegen.strings.objects import Array, Elements, Leave, for_each
-from sparkflow_runtime.codegen.strings.parts import are_same
 
-NONE, BYTES, FLOAT, INT64 = range(4)
-"""Kinds of features: of none, and by the numbers of their fields."""
 DONE: Final = 4
 """Added to the kind of a feature that has been decoded."""
 VALUE_DTYPES: Final = {BYTES: np.object_, FLOAT: np.float32, INT64: np.int64}
 """Of the values, by kind."""
-_FIRST, _SECOND = 0x0A, 0x12
-"""The tags of fields 1 and 2 of length-delimited types."""
-_MORE: Final = 0x80
-_HINTS: Final = 256
-
-_VARINT: Final = """
-define internal i64 @varint(ptr %base, i64 %end, ptr %place) {
-start:
-  %from = load i64, ptr %place
-  br label %head
-head:
-  %i = phi i64 [0, %start], [%next_i, %more]
-  %value = phi i64 [0, %start], [%joined, %more]
-  %at = add i64 %from, %i
-  %inside = icmp slt i64 %at, %end
-  %short = icmp slt i64 %i, 10
-  %possible = and i1 %inside, %short
-  br i1 %possible, label %take, label %bad
-take:
-  %p = getelementptr i8, ptr %base, i64 %at
-  %byte = load i8, ptr %p
-  %wide = zext i8 %byte to i64
-  %low = and i64 %wide, 127
-  %bits = mul i64 %i, 7
-  %moved = shl i64 %low, %bits
-  %joined = or i64 %value, %moved
-  %next_i = add i64 %i, 1
-  %last = icmp sge i8 %byte, 0
-  br i1 %last, label %good, label %more
-more:
-  br label %head
-good:
-  %next = add i64 %at, 1
-  store i64 %next, ptr %place
-  ret i64 %joined
-bad:
-  store i64 -1, ptr %place
-  ret i64 0
-}
-"""
-"""Reads a varint at a place, which becomes that behind it, -1 if there is none before `end`."""
 
 
 class Features:
@@ -126,7 +94,7 @@ def find(
     """
     arrays = (
         *(messages, features.joined, features.ends, features.kinds, features.sizes, addresses),
-        *(np.zeros(_HINTS, np.int64), *found),
+        *(np.zeros(HINTS, np.int64), *found),
     )
     for_each(find_text, (), arrays, by_python, (features.count, len(messages)))
 
@@ -164,132 +132,41 @@ class _Finder:
     def __init__(self) -> None:
         self._elements = Elements(10, 2)
         self._code = self._elements.code
-        self._messages, self._keys, self._ends, *given = self._elements.arrays
-        self._wanted, self._sizes, self._outs, self._hints, *found = given
+        self._messages, keys, ends, *given = self._elements.arrays
+        self._wanted, self._sizes, self._outs, hints, *found = given
         self._kinds, self._counts, self._starts = found
         self._width, self._messages_count = self._elements.parameters
-        self._at, self._entry, self._key, self._start = (
-            self._code.variable("i64") for _ in range(4)
-        )
+        self._reader = WireReader(self._elements)
+        self._finder = KeyFinder(self._elements, keys, ends, hints, self._width)
 
     def text(self) -> str:
-        code = self._code
+        code, reader = self._code, self._reader
         with self._elements.each() as (number, leave_unless):
             base, length = self._elements.read(self._messages, number, leave_unless)
-            code.set(self._at, 0)
-            code.set(self._entry, 0)
+            code.set(reader.at, 0)
+            code.set(self._finder.entry, 0)
             with code.when(code.compare("sgt", length, 0)):
-                end = self._open(base, length, _FIRST, leave_unless)
+                end = reader.open(base, length, FIRST, leave_unless)
                 leave_unless(code.compare("eq", end, length))
             with code.turns() as go_on_if:
-                go_on_if(code.compare("slt", code.get(self._at), length))
-                end = self._open(base, length, _FIRST, leave_unless)
+                go_on_if(reader.is_before(length))
+                end = reader.open(base, length, FIRST, leave_unless)
                 self._read_entry(base, end, number, leave_unless)
-                entry = code.add(code.get(self._entry), 1)
-                code.set(self._entry, code.let(f"and i64 {entry}, {_HINTS - 1}"))
-        return self._elements.module() + _VARINT
-
-    def _open(self, base: str, limit: str, tag: int, leave_unless: Leave) -> str:
-        """Reads the head of a field with this tag; returns where the field ends."""
-        code = self._code
-        here = code.get(self._at)
-        leave_unless(code.compare("slt", here, limit))
-        leave_unless(code.compare("eq", self._byte(base, here), tag))
-        return self._open_any(base, limit, leave_unless)
-
-    def _open_any(self, base: str, limit: str, leave_unless: Leave) -> str:
-        code = self._code
-        code.set(self._at, code.add(code.get(self._at), 1))
-        size = code.let(f"call i64 @varint(ptr {base}, i64 {limit}, ptr {self._at})")
-        start = code.get(self._at)
-        leave_unless(code.compare("sge", start, 0))
-        leave_unless(code.compare("ule", size, code.subtract(limit, start)))
-        return code.let(f"add i64 {start}, {size}")
-
-    def _byte(self, base: str, at: Value) -> str:
-        byte = self._code.load("i8", self._code.at("i8", base, at), 1)
-        return self._code.let(f"zext i8 {byte} to i64")
+        return self._elements.module() + VARINT
 
     def _read_entry(self, base: str, end: str, number: str, leave_unless: Leave) -> None:
-        code = self._code
-        key_end = self._open(base, end, _FIRST, leave_unless)
-        start = code.get(self._at)
-        self._find_key(code.at("i8", base, start), code.let(f"sub i64 {key_end}, {start}"))
-        code.set(self._at, key_end)
-        value_end = self._open(base, end, _SECOND, leave_unless)
-        leave_unless(code.compare("eq", value_end, end))
-        key = code.get(self._key)
-        is_wanted = code.compare("slt", key, self._width)
-        with code.when(is_wanted):
+        code, reader = self._code, self._reader
+        read_key(self._elements, reader, self._finder, base, end, leave_unless)
+        key = code.get(self._finder.key)
+        with code.when(code.compare("slt", key, self._width)):
             place = code.add(code.multiply(key, self._messages_count), number)
             noted = code.load("i64", code.at("i64", self._kinds, place))
             leave_unless(code.compare("eq", noted, NONE))
-            with code.when(code.compare("slt", code.get(self._at), end)):
-                self._read_feature(base, end, key, number, place, leave_unless)
-        code.set(self._at, end)
-
-    def _find_key(self, text: str, size: str) -> None:
-        """Sets `_key` to the number of a key; to that of keys for any other.
-
-        The features of messages often come in one order: the key that was at this place in the
-        last message is looked at first.
-        """
-        code = self._code
-        hint = code.at("i64", self._hints, code.get(self._entry))
-        guess = code.load("i64", hint)
-        code.set(self._key, self._width)
-        with code.when(code.compare("slt", guess, self._width)):
-            self._compare_key(text, size, guess)
-        with code.when(code.compare("eq", code.get(self._key), self._width)):
-            index = code.variable("i64", 0)
-            with code.turns() as go_on_if:
-                now = code.get(index)
-                go_on_if(code.compare("slt", now, self._width))
-                self._compare_key(text, size, now)
-                code.set(index, code.add(now, 1))
-                go_on_if(code.compare("eq", code.get(self._key), self._width))
-            code.store("i64", code.get(self._key), hint)
-
-    def _compare_key(self, text: str, size: str, number: str) -> None:
-        code = self._code
-        start = code.load("i64", code.at("i64", self._ends, number))
-        end = code.load("i64", code.at("i64", self._ends, code.add(number, 1)))
-        with code.when(code.compare("eq", code.subtract(end, start), size)):
-            same = are_same(code, text, code.at("i8", self._keys, start), size)
-            with code.when(same):
-                code.set(self._key, number)
-
-    def _read_feature(
-        self, base: str, end: str, key: str, message: str, place: Value, leave_unless: Leave
-    ) -> None:
-        code = self._code
-        tag = self._byte(base, code.get(self._at))
-        kind = code.let(f"lshr i64 {tag}, 3")
-        leave_unless(code.compare("eq", code.let(f"and i64 {tag}, 7"), 2))
-        leave_unless(code.compare("ule", code.subtract(kind, 1), INT64 - 1))
-        list_end = self._open_any(base, end, leave_unless)
-        leave_unless(code.compare("eq", list_end, end))
-        count = code.variable("i64")
-        code.set(count, 0)
-        code.set(self._start, code.get(self._at))
-        with code.when(code.compare("slt", code.get(self._at), end)):
-            is_bytes = code.compare("eq", kind, BYTES)
-            with code.when(is_bytes):
-                self._count_bytes(base, end, count, leave_unless)
-            with code.unless(is_bytes):
-                packed_end = self._open(base, end, _FIRST, leave_unless)
-                leave_unless(code.compare("eq", packed_end, end))
-                start = code.get(self._at)
-                code.set(self._start, start)
-                size = code.let(f"sub i64 {end}, {start}")
-                is_float = code.compare("eq", kind, FLOAT)
-                with code.when(is_float):
-                    rest = code.let(f"and i64 {size}, 3")
-                    leave_unless(code.compare("eq", rest, 0))
-                    code.set(count, code.let(f"lshr i64 {size}, 2"))
-                with code.unless(is_float):
-                    self._count_varints(base, start, end, count, leave_unless)
-        self._note(base, end, key, message, place, kind, code.get(count), leave_unless)
+            with code.when(reader.is_before(end)):
+                kind = reader.feature(base, end, leave_unless)
+                count = code.get(reader.count)
+                self._note(base, end, key, number, place, kind, count, leave_unless)
+        code.set(reader.at, end)
 
     def _note(
         self,
@@ -304,7 +181,7 @@ class _Finder:
     ) -> None:
         """Notes what has been found, and decodes it if it is as expected."""
         code = self._code
-        code.store("i64", code.get(self._start), code.at("i64", self._starts, place))
+        code.store("i64", code.get(self._reader.start), code.at("i64", self._starts, place))
         code.store("i64", count, code.at("i64", self._counts, place))
         wanted, size, address = (
             code.load("i64", code.at("i64", each, key))
@@ -317,31 +194,12 @@ class _Finder:
             target = code.let(f"mul i64 {message}, {size}")
             for each in (BYTES, FLOAT, INT64):
                 with code.when(code.compare("eq", kind, each)):
-                    start = code.get(self._start)
+                    start = code.get(self._reader.start)
                     _decode(
                         self._elements, each, base, end, start, count, out, target, leave_unless
                     )
         noted = code.select(is_wanted, code.let(f"or i64 {kind}, {DONE}"), kind)
         code.store("i64", noted, code.at("i64", self._kinds, place))
-
-    def _count_bytes(self, base: str, end: str, count: str, leave_unless: Leave) -> None:
-        code = self._code
-        with code.turns() as go_on_if:
-            go_on_if(code.compare("slt", code.get(self._at), end))
-            code.set(self._at, self._open(base, end, _FIRST, leave_unless))
-            code.set(count, code.add(code.get(count), 1))
-
-    def _count_varints(
-        self, base: str, start: str, end: str, count: str, leave_unless: Leave
-    ) -> None:
-        code = self._code
-        with code.loop(start, end) as at:
-            byte = code.load("i8", code.at("i8", base, at), 1)
-            is_last = code.let(f"icmp sge i8 {byte}, 0")
-            code.set(count, code.add(code.get(count), code.let(f"zext i1 {is_last} to i64")))
-        with code.when(code.compare("sgt", end, start)):
-            last = self._byte(base, code.subtract(end, 1))
-            leave_unless(code.compare("slt", last, _MORE))
 
 
 def take_text(kind: int) -> str:
@@ -359,7 +217,7 @@ def take_text(kind: int) -> str:
             code.load("i64", code.at("i64", each, number)) for each in (counts, starts, places)
         )
         _decode(elements, kind, base, length, start, count, found, place, leave_unless)
-    return elements.module() + (_VARINT if kind != FLOAT else "")
+    return elements.module() + (VARINT if kind != FLOAT else "")
 
 
 def _decode(

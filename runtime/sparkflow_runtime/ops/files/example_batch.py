@@ -13,7 +13,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from sparkflow_runtime import dtypes
-from sparkflow_runtime.codegen.strings import features
+from sparkflow_runtime.codegen.strings import example_wire, features
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.once import latest
@@ -30,17 +30,17 @@ from sparkflow_runtime.ops.strings.string_arrays import sparse_rows
 from sparkflow_runtime.protos.example_pb2 import Example
 from sparkflow_runtime.shapes import Shape
 
-_KINDS = {
-    "bytes_list": features.BYTES,
-    "float_list": features.FLOAT,
-    "int64_list": features.INT64,
+KINDS = {
+    "bytes_list": example_wire.BYTES,
+    "float_list": example_wire.FLOAT,
+    "int64_list": example_wire.INT64,
 }
-_DTYPES = {
-    features.BYTES: dtypes.string,
-    features.FLOAT: dtypes.float32,
-    features.INT64: dtypes.int64,
+DTYPES = {
+    example_wire.BYTES: dtypes.string,
+    example_wire.FLOAT: dtypes.float32,
+    example_wire.INT64: dtypes.int64,
 }
-_KIND_OF = {dtype: kind for kind, dtype in _DTYPES.items()}
+KIND_OF = {dtype: kind for kind, dtype in DTYPES.items()}
 
 
 class FoundFeatures:
@@ -111,13 +111,13 @@ class FoundFeatures:
             by_protobuf(number)
 
     def _find_by_protobuf(self, number: int) -> None:
-        self._kinds[:, number] = features.NONE
+        self._kinds[:, number] = example_wire.NONE
         self.counts[:, number] = 0
         for row, key in enumerate(self._keys):
             feature = self._features(number).get(key)
             kind = feature and feature.WhichOneof("kind")
             if kind:
-                self._kinds[row, number] = _KINDS[kind]
+                self._kinds[row, number] = KINDS[kind]
                 self.counts[row, number] = len(getattr(feature, kind).value)
 
     def _features(self, number: int) -> Mapping[str, Any]:
@@ -140,6 +140,7 @@ class ExampleBatch:
         keys: The keys of features; one may be given twice.
         dtypes: Of their values.
         shapes: Of each feature; None if it may have any number of values.
+        what: The messages, in error texts.
 
     Raises:
         InvalidArgumentError: A message is malformed.
@@ -152,12 +153,13 @@ class ExampleBatch:
         keys: Sequence[str],
         dtypes: Sequence[DType],
         shapes: Sequence[tuple[int, ...] | None],
+        what: str = "example input",
     ) -> None:
         self._labels = labels
         self._rows, wanted = _wanted(tuple(keys), tuple(dtypes), tuple(shapes))
 
         def refusal(number: int, _: DecodeError) -> InvalidArgumentError:
-            return malformed("example input", messages[number])
+            return malformed(what, messages[number])
 
         self._found = FoundFeatures(messages, self._rows, wanted, refusal)
 
@@ -171,7 +173,7 @@ class ExampleBatch:
         counts = self._found.counts[row]
         starts = np.cumsum(counts) - counts
         values = np.empty(int(counts.sum()), dtype.as_numpy_dtype)
-        self._found.take(row, _KIND_OF[dtype], values, starts)
+        self._found.take(row, KIND_OF[dtype], values, starts)
         return sparse_rows(counts, values, np.arange(len(values)) - np.repeat(starts, counts))
 
     def dense(self, key: str, dtype: DType, shape: tuple[int, ...], default: Array) -> Array:
@@ -181,16 +183,16 @@ class ExampleBatch:
             InvalidArgumentError: It has values of another dtype or another number of them, or it is
                 missing without a default.
         """
-        values = self._found.decoded(self._rows[key], _KIND_OF[dtype])
+        values = self._found.decoded(self._rows[key], KIND_OF[dtype])
         if values is None:
             values = self._dense(key, dtype, shape, default)
         return values.reshape(len(values), *shape)
 
     def _dense(self, key: str, dtype: DType, shape: tuple[int, ...], default: Array) -> Array:
         """As `dense`, where not all features are as they should be."""
-        size, kind, row = math.prod(shape), _KIND_OF[dtype], self._rows[key]
+        size, kind, row = math.prod(shape), KIND_OF[dtype], self._rows[key]
         kinds, counts = self._found.kinds(row), self._found.counts[row]
-        missing = kinds == features.NONE
+        missing = kinds == example_wire.NONE
         refused = ((kinds != kind) | (counts != size)) & ~missing
         if not np.size(default) and 0 not in shape:
             refused |= missing
@@ -231,13 +233,13 @@ class ExampleBatch:
         filler = np.ravel(default)
         values[:] = filler[0] if filler.size else b"" if dtype is dtypes.string else 0
         places = np.arange(len(counts)) * (longest * size)
-        self._found.take(row, _KIND_OF[dtype], values, places)
+        self._found.take(row, KIND_OF[dtype], values, places)
         return values.reshape(len(counts), longest, *inner)
 
     def _row(self, key: str, dtype: DType) -> int:
         row = self._rows[key]
         kinds = self._found.kinds(row)
-        wrong = (kinds != features.NONE) & (kinds != _KIND_OF[dtype])
+        wrong = (kinds != example_wire.NONE) & (kinds != KIND_OF[dtype])
         if np.count_nonzero(wrong):
             raise self._refusal(int(wrong.argmax()), key, dtype, ())
         return row
@@ -247,10 +249,10 @@ class ExampleBatch:
     ) -> InvalidArgumentError:
         row, name = self._rows[key], self._labels[number]
         kind = int(self._found.kinds(row)[number])
-        if kind == features.NONE:
+        if kind == example_wire.NONE:
             return absence(name, key, dtype)
-        if kind != _KIND_OF[dtype]:
-            return mismatch(name, key, _DTYPES[kind], dtype)
+        if kind != KIND_OF[dtype]:
+            return mismatch(name, key, DTYPES[kind], dtype)
         return miscount(name, key, dtype, int(self._found.counts[row, number]), shape)
 
 
@@ -266,6 +268,6 @@ def _wanted(
     for key, dtype, shape in zip(keys, dtypes, shapes, strict=True):
         if key not in rows:
             rows[key] = len(rows)
-            kinds.append(_KIND_OF[dtype])
+            kinds.append(KIND_OF[dtype])
             sizes.append(-1 if shape is None else math.prod(shape))
     return rows, features.Features([key.encode() for key in rows], kinds, sizes)

@@ -48,7 +48,7 @@ def _sparse_shapes(count: int, rank: int) -> list[Shape]:
     return [*[(None, rank)] * count, *[(None,)] * count, *[(rank,)] * count]
 
 
-def _grouped(triples: Sequence[tuple[Array, Array, Array]]) -> list[Array]:
+def grouped(triples: Sequence[tuple[Array, Array, Array]]) -> list[Array]:
     """All indices, then all values, then all shapes."""
     return [triple[part] for part in range(3) for triple in triples]
 
@@ -107,7 +107,7 @@ class ParseExample(StringOp):
             given or ["<unknown>"] * len(messages),
             keys,
             [*sparse_types, *Tdense],
-            [*[None] * Nsparse, *map(_known, dense_shapes)],
+            [*[None] * Nsparse, *map(known, dense_shapes)],
         )
         sparse = [
             batch.sparse(key, dtype)
@@ -117,7 +117,7 @@ class ParseExample(StringOp):
             _dense(batch, *each)
             for each in zip(keys[Nsparse:], Tdense, dense_shapes, defaults, strict=True)
         ]
-        return (*_grouped(sparse), *dense)
+        return (*grouped(sparse), *dense)
 
 
 def _dense(batch: ExampleBatch, key: str, dtype: DType, shape: Shape, default: Array) -> Array:
@@ -126,20 +126,21 @@ def _dense(batch: ExampleBatch, key: str, dtype: DType, shape: Shape, default: A
     return batch.dense(key, dtype, _fixed(shape, key), default)
 
 
-def _known(shape: Shape) -> tuple[int, ...] | None:
+def known(shape: Shape) -> tuple[int, ...] | None:
+    """Returns a shape if all sizes are known."""
     if shape is None or None in shape:
         return None
     return tuple(size for size in shape if size is not None)
 
 
 def _fixed(shape: Shape, key: str) -> tuple[int, ...]:
-    known = _known(shape)
-    if known is None:
+    sizes = known(shape)
+    if sizes is None:
         raise InvalidArgumentError(
             message=f"dense_shapes for {key!r} must be known but for the first size, "
             f"got {shapes.text(shape)}"
         )
-    return known
+    return sizes
 
 
 @register
@@ -187,20 +188,21 @@ class ParseSingleExample(StringOp):
             ["<unknown>"],
             [*sparse_keys, *dense_keys],
             [*sparse_types, *Tdense],
-            [*[None] * len(sparse_keys), *map(_known, dense_shapes)],
+            [*[None] * len(sparse_keys), *map(known, dense_shapes)],
         )
         sparse = [
-            _without_rows(*batch.sparse(key, dtype))
+            without_messages(*batch.sparse(key, dtype))
             for key, dtype in zip(sparse_keys, sparse_types, strict=True)
         ]
         dense = [
             _dense(batch, *each)[0]
             for each in zip(dense_keys, Tdense, dense_shapes, defaults, strict=True)
         ]
-        return (*_grouped(sparse), *dense)
+        return (*grouped(sparse), *dense)
 
 
-def _without_rows(indices: Array, values: Array, shape: Array) -> tuple[Array, Array, Array]:
+def without_messages(indices: Array, values: Array, shape: Array) -> tuple[Array, Array, Array]:
+    """Returns a sparse tensor of one message without the dimension of messages."""
     return indices[:, 1:], values, shape[1:]
 
 

@@ -5,24 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
-from sparkflow_runtime.dtypes import DType, string
+from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.ops.files.example_features import (
-    as_array,
-    dense_feature,
-    parsed,
-    sparse_batch,
-    sparse_vector,
-    values_of,
-)
-from sparkflow_runtime.ops.files.parsing import feature_types
+from sparkflow_runtime.ops.files.parsing import feature_types, grouped, without_messages
+from sparkflow_runtime.ops.files.sequence_batch import SequenceBatch, Wanted
 from sparkflow_runtime.ops.op import Array, Inference
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import int_attr, list_attr
-from sparkflow_runtime.ops.strings.string_arrays import StringOp, scalar_text, strings_of
-from sparkflow_runtime.protos.example_pb2 import SequenceExample
+from sparkflow_runtime.ops.strings.string_arrays import (
+    StringOp,
+    array_of,
+    flat_strings,
+    scalar_text,
+    strings_of,
+)
 from sparkflow_runtime.shapes import Shape
 
 
@@ -103,36 +99,37 @@ class ParseSingleSequenceExample(StringOp):
         defaults = [next(left) for _ in Tcontext_dense]
         name = strings_of(next(left))[0].decode() or "<unknown>"
         may_miss = {key.decode() for key in strings_of(assumed_empty)}
-        message = parsed(
-            SequenceExample, scalar_text(serialized, "serialized"), "sequence example input"
+        batch = SequenceBatch(
+            array_of([scalar_text(serialized, "serialized")], (1,)),
+            [name],
+            Wanted(
+                [*context_sparse, *context_dense],
+                [*context_sparse_types, *Tcontext_dense],
+                [*[None] * Ncontext_sparse, *map(_known, context_dense_shapes)],
+            ),
+            [*list_sparse, *list_dense],
         )
-        context, lists = message.context.feature, message.feature_lists.feature_list
         vectors = [
-            sparse_vector(values_of(context.get(key), dtype, name, key) or (), dtype)
-            for key, dtype in zip(context_sparse, context_sparse_types, strict=True)
+            without_messages(*batch.context.sparse(*each))
+            for each in zip(context_sparse, context_sparse_types, strict=True)
         ]
         dense = [
-            dense_feature(context.get(key), dtype, _known(shape), default, name, key)
+            batch.context.dense(key, dtype, _known(shape), default)[0]
             for key, dtype, shape, default in zip(
                 context_dense, Tcontext_dense, context_dense_shapes, defaults, strict=True
             )
         ]
         matrices = [
-            _sparse_sequence(lists.get(key), dtype, name, key)
-            for key, dtype in zip(list_sparse, feature_list_sparse_types, strict=True)
+            without_messages(*batch.sparse(*each))
+            for each in zip(list_sparse, feature_list_sparse_types, strict=True)
         ]
         sequences = [
-            _sequence(lists.get(key), dtype, _known(shape), key in may_miss, name, key)
+            batch.dense(key, dtype, _known(shape), key in may_miss)[0][0]
             for key, dtype, shape in zip(
                 list_dense, feature_list_dense_types, feature_list_dense_shapes, strict=True
             )
         ]
-        return (
-            *[triple[part] for part in range(3) for triple in vectors],
-            *dense,
-            *[triple[part] for part in range(3) for triple in matrices],
-            *sequences,
-        )
+        return (*grouped(vectors), *dense, *grouped(matrices), *sequences)
 
 
 @register
@@ -202,62 +199,34 @@ class ParseSequenceExample(StringOp):
         feature_list_dense_shapes: Sequence[Shape],
     ) -> tuple[Array, ...]:
         """Fails for malformed messages, and for features of another dtype or size."""
-        messages = [
-            parsed(SequenceExample, data, "sequence example input")
-            for data in strings_of(serialized)
-        ]
-        names = _names(debug_name, len(messages))
-        contexts = [message.context.feature for message in messages]
-        lists = [message.feature_lists.feature_list for message in messages]
+        messages = flat_strings(serialized)
+        batch = SequenceBatch(
+            messages,
+            _names(debug_name, len(messages)),
+            Wanted(
+                [*context_sparse_keys, *context_dense_keys],
+                [*context_sparse_types, *Tcontext_dense],
+                [*[None] * Ncontext_sparse, *map(_known, context_dense_shapes)],
+            ),
+            [*feature_list_sparse_keys, *feature_list_dense_keys],
+        )
         matrices = [
-            sparse_batch(
-                [
-                    values_of(context.get(key), dtype, name, key) or ()
-                    for context, name in zip(contexts, names, strict=True)
-                ],
-                dtype,
-            )
-            for key, dtype in zip(context_sparse_keys, context_sparse_types, strict=True)
+            batch.context.sparse(*each)
+            for each in zip(context_sparse_keys, context_sparse_types, strict=True)
         ]
         dense = [
-            _stacked(
-                [
-                    dense_feature(context.get(key), dtype, _known(shape), default, name, key)
-                    for context, name in zip(contexts, names, strict=True)
-                ],
-                dtype,
-                _known(shape),
-            )
+            batch.context.dense(key, dtype, _known(shape), default)
             for key, dtype, shape, default in zip(
                 context_dense_keys, Tcontext_dense, context_dense_shapes, defaults, strict=True
             )
         ]
         cubes = [
-            _sparse_sequences(
-                [
-                    _sparse_sequence(each.get(key), dtype, name, key)
-                    for each, name in zip(lists, names, strict=True)
-                ],
-                dtype,
-            )
-            for key, dtype in zip(feature_list_sparse_keys, feature_list_sparse_types, strict=True)
+            batch.sparse(*each)
+            for each in zip(feature_list_sparse_keys, feature_list_sparse_types, strict=True)
         ]
+        may_miss = feature_list_dense_missing_assumed_empty
         sequences = [
-            _padded(
-                [
-                    _sequence(
-                        each.get(key),
-                        dtype,
-                        _known(shape),
-                        key in feature_list_dense_missing_assumed_empty,
-                        name,
-                        key,
-                    )
-                    for each, name in zip(lists, names, strict=True)
-                ],
-                dtype,
-                _known(shape),
-            )
+            batch.dense(key, dtype, _known(shape), key in may_miss)
             for key, dtype, shape in zip(
                 feature_list_dense_keys,
                 feature_list_dense_types,
@@ -265,12 +234,8 @@ class ParseSequenceExample(StringOp):
                 strict=True,
             )
         ]
-        return (
-            *[triple[part] for part in range(3) for triple in matrices],
-            *dense,
-            *[triple[part] for part in range(3) for triple in cubes],
-            *[pair[part] for part in range(2) for pair in sequences],
-        )
+        values, lengths = ([pair[part] for pair in sequences] for part in range(2))
+        return (*grouped(matrices), *dense, *grouped(cubes), *values, *lengths)
 
 
 def _names(given: Array, count: int) -> list[str]:
@@ -284,64 +249,9 @@ def _names(given: Array, count: int) -> list[str]:
     return names or ["<unknown>"] * count
 
 
-def _stacked(rows: Sequence[Array], dtype: DType, shape: tuple[int, ...]) -> Array:
-    result = np.empty((len(rows), *shape), dtype.as_numpy_dtype)
-    for index, row in enumerate(rows):
-        result[index, ...] = row
-    return result
-
-
-def _padded(rows: Sequence[Array], dtype: DType, shape: tuple[int, ...]) -> tuple[Array, Array]:
-    """Returns lists as rows padded to the longest, and their lengths."""
-    lengths = np.array([len(row) for row in rows], np.int64)
-    full = (len(rows), int(lengths.max(initial=0)), *shape)
-    result = np.full(full, b"" if dtype is string else 0, dtype.as_numpy_dtype)
-    for index, row in enumerate(rows):
-        result[index, : len(row)] = row
-    return result, lengths
-
-
-def _sparse_sequences(
-    rows: Sequence[tuple[Array, Array, Array]], dtype: DType
-) -> tuple[Array, Array, Array]:
-    """Stacks sparse matrices into one sparse tensor with a new first axis."""
-    places = [np.insert(indices, 0, index, axis=1) for index, (indices, _, _) in enumerate(rows)]
-    sizes = np.array([shape for _, _, shape in rows], np.int64).reshape(-1, 2)
-    return (
-        np.concatenate([np.empty((0, 3), np.int64), *places]),
-        np.concatenate([as_array([], dtype, (0,)), *(values for _, values, _ in rows)]),
-        np.array([len(rows), *sizes.max(axis=0, initial=0)], np.int64),
-    )
-
-
 def _keys(inputs: Iterator[Array], count: int) -> list[str]:
     return [scalar_text(next(inputs), "key").decode() for _ in range(count)]
 
 
 def _known(shape: Shape) -> tuple[int, ...]:
     return tuple(size or 0 for size in shape or ())
-
-
-def _sparse_sequence(found: Any, dtype: DType, name: str, key: str) -> tuple[Array, Array, Array]:
-    features = () if found is None else found.feature
-    return sparse_batch([values_of(each, dtype, name, key) or () for each in features], dtype)
-
-
-def _sequence(
-    found: Any, dtype: DType, shape: tuple[int, ...], may_miss: bool, name: str, key: str
-) -> Array:
-    if found is None:
-        if not may_miss:
-            raise InvalidArgumentError(
-                message=f"Name: {name}, Feature list '{key}' is required but could not be found.  "
-                "Did you mean to include it in feature_list_dense_missing_assumed_empty or "
-                "feature_list_dense_defaults?"
-            )
-        return as_array([], dtype, (0, *shape))
-    rows = np.empty((len(found.feature), *shape), dtype.as_numpy_dtype)
-    nothing = np.empty(0, dtype.as_numpy_dtype)
-    for index, feature in enumerate(found.feature):
-        rows[index, ...] = dense_feature(
-            feature, dtype, shape, nothing, name, f"{key}, Index: {index}"
-        )
-    return rows

@@ -10,13 +10,13 @@ import pyarrow as pa
 from google.protobuf.message import DecodeError
 
 from sparkflow.spark.data.tfrecord.examples import BYTES, FLOAT, INT64, FeatureColumn, RecordError
-from sparkflow_runtime.codegen.strings import features
+from sparkflow_runtime.codegen.strings import example_wire, features
 from sparkflow_runtime.once import latest
 from sparkflow_runtime.ops.files.example_batch import FoundFeatures
 from sparkflow_runtime.protos.example_pb2 import Example
 
 Array = np.ndarray[Any, Any]
-_KINDS: Final = {BYTES: features.BYTES, FLOAT: features.FLOAT, INT64: features.INT64}
+_KINDS: Final = {BYTES: example_wire.BYTES, FLOAT: example_wire.FLOAT, INT64: example_wire.INT64}
 _NAMES: Final = {kind: f"{name}_list" for name, kind in _KINDS.items()}
 
 
@@ -90,7 +90,7 @@ def _decode(
 
 def _assembled(column: FeatureColumn, found: FoundFeatures, row: int) -> pa.Array:
     kind, kinds, counts = _KINDS[column.kind], found.kinds(row), found.counts[row]
-    missing = kinds == features.NONE
+    missing = kinds == example_wire.NONE
     if (wrong := np.flatnonzero(~missing & (kinds != kind))).size:
         raise RecordError(
             int(wrong[0]),

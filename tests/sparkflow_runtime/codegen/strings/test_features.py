@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from sparkflow_runtime.codegen.strings.features import BYTES, FLOAT, INT64, Features
+from sparkflow_runtime.codegen.strings.example_wire import BYTES, FLOAT, INT64
+from sparkflow_runtime.codegen.strings.features import Features
 
 
 def test_outputs_are_at_their_addresses_and_apart() -> None:
