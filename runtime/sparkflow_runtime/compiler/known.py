@@ -15,7 +15,7 @@ import numpy as np
 from sparkflow_runtime.dtypes import DType, variant
 from sparkflow_runtime.errors import OpError
 from sparkflow_runtime.ir.function import Function
-from sparkflow_runtime.ir.node import Endpoint, Node, parse_endpoint
+from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops import evaluation, registry
 from sparkflow_runtime.ops.fusion import is_uniform
 from sparkflow_runtime.ops.op import Held, Inference, Op
@@ -126,10 +126,11 @@ def _after_loop(node: Node, inputs: Sequence[Known], define: Define) -> list[Kno
     if found is None:
         return None
     variables, known = found
+    # What is recorded are the last results: a tensor itself may have been merged with another one.
+    recorded = body.results[len(variables) :]
     tensors = {
-        name: known[endpoint].full_shape
-        for name in body.taped or ()
-        if (endpoint := parse_endpoint(name)) in known
+        name: known[each.inputs[0]].full_shape
+        for name, each in zip(body.taped or (), recorded, strict=True)
     }
     tape = Known(variant, SCALAR, None, Held(tensors=tensors))
     kinds = node.attrs["T"]  # arrays where variables are references

@@ -71,7 +71,67 @@ def grown(x: Any, _: Any) -> Any:
     return tf.reduce_sum(array.stack())
 
 
+def normalized(z: Any) -> Any:
+    """Computes the differences from the mean twice, which become one."""
+    mean = tf.reduce_mean(z, 1, keepdims=True)
+    return (z - mean) * tf.rsqrt(tf.reduce_mean(tf.square(z - mean), 1, keepdims=True) + 1e-3)
+
+
+def moments(z: Any) -> Any:
+    mean, variance = tf.nn.moments(z, [1], keep_dims=True)
+    return (z - mean) / tf.sqrt(variance + 1e-3)
+
+
+def attended(z: Any) -> Any:
+    weights = tf.nn.softmax(tf.matmul(z, z, transpose_b=True))
+    return tf.matmul(weights, z)
+
+
+def gated(z: Any) -> Any:
+    a, b, c = tf.split(tf.concat([z, z[:, :3], tf.zeros_like(z)], 1), 3, 1)
+    return tf.where(a > b, a * tf.sigmoid(b), c + b)
+
+
+def step_of(change: Callable[[Any], Any]) -> Build:
+    """A loop whose state is a product and an input, changed."""
+
+    def build(x: Any, _: Any) -> Any:
+        w = tf.get_variable(
+            "w", initializer=np.linspace(-0.5, 0.5, 9, dtype=np.float32).reshape(3, 3)
+        )
+        rows = tf.transpose(x, [1, 0, 2])
+        count = tf.shape(rows)[0]
+        inputs = tf.TensorArray(tf.float32, count).unstack(rows)
+
+        def turn(t: Any, h: Any) -> Any:
+            return t + 1, change(tf.matmul(h, w) + inputs.read(t))
+
+        start = tf.zeros([tf.shape(x)[0], 3])
+        _, last = tf.while_loop(lambda t, _: t < count, turn, (0, start))
+        return tf.reduce_mean(tf.square(last - 0.3))
+
+    return build
+
+
+CHANGES: dict[str, Callable[[Any], Any]] = {
+    "differences computed twice": normalized,
+    "moments": moments,
+    "l2_normalize": lambda z: tf.nn.l2_normalize(z, 1),
+    "softmax": tf.nn.softmax,
+    "log_softmax": tf.nn.log_softmax,
+    "logsumexp": lambda z: z - tf.reduce_logsumexp(z, 1, keepdims=True),
+    "largest": lambda z: tf.tanh(z - tf.reduce_max(z, 1, keepdims=True)),
+    "attention": attended,
+    "split and where": gated,
+    "bias and relu": lambda z: tf.nn.relu(tf.nn.bias_add(z, tf.constant([0.1, 0.2, 0.3]))),
+    "of its own shape": lambda z: tf.tanh(z) * tf.ones(tf.shape(z)),
+    "reshaped": lambda z: tf.reshape(tf.sin(tf.reshape(z, [-1])), tf.shape(z)),
+    "tiled": lambda z: tf.tanh(z + tf.tile(z[:, :1], [1, 3])),
+    "the mean of the batch": lambda z: tf.tanh(z - tf.reduce_mean(z, 0)),
+}
+
 BUILDS: dict[str, Build] = {
+    **{f"a turn of {name}": step_of(change) for name, change in CHANGES.items()},
     **{
         f"{kind}{' of lengths' if has_lengths else ''}, {reads}": recurrent(
             kind, has_lengths, reads
