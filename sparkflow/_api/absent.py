@@ -150,6 +150,7 @@ ABSENT: Final[Mapping[str, str]] = {
     "train.experimental.*Loss*": _SCALE,
     "train.experimental.*mixed_precision*": _SCALE,
     "train.experimental.PythonState": "keep a tf.Variable and load() it",
+    "train.experimental": f"for mixed precision, {_SCALE}; for files in parts, {_SHARDING}",
     "train.experimental*": _SHARDING,
     "types*": "annotate with tf.Tensor",
     "contrib.cudnn_rnn": "use tf.contrib.rnn.LSTMBlockFusedCell or tf.nn.dynamic_rnn",

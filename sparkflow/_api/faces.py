@@ -50,8 +50,8 @@ PACKAGES: Final[Mapping[str, str]] = {
 """Those of them that offer what others define; and the modules in them that are public."""
 
 CONTRIB: Final = (
-    "crf data distributions eager framework layers learn legacy_seq2seq lookup losses metrics nn "
-    "opt rnn seq2seq slim staging summary tensorboard training util"
+    "crf data distributions eager feature_column framework layers learn legacy_seq2seq lookup "
+    "losses metrics nn opt rnn seq2seq slim staging summary tensorboard training util"
 )
 """Those of `tf.contrib.`."""
 

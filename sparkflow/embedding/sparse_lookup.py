@@ -148,11 +148,8 @@ def safe_embedding_lookup_sparse(
     graph = graph_of((*tables, sparse_ids.values))
     with graph.as_default(), graph.name_scope(name or "embedding_lookup"):
         shape = sparse_ids.dense_shape
-        rank = shape.shape[0].value
-        if rank is None:
-            raise ValueError("The rank of the ids must be known")
-        outer = arrays.slice(shape, [0], [rank - 1])
-        flat_shape = arrays.stack([reduction.reduce_prod(outer), shape[rank - 1]])
+        outer = shape[:-1]
+        flat_shape = arrays.stack([reduction.reduce_prod(outer), shape[-1]])
         ids = sparse_reshape(sparse_ids, flat_shape)
         weights = sparse_weights
         if weights is not None:
@@ -180,6 +177,6 @@ def safe_embedding_lookup_sparse(
             result = apply_op("Select", mask, constants.zeros_like(result), result)
         inner = arrays.shape(result)[1:]
         found = arrays.reshape(result, arrays.concat([elementwise.cast(outer, int32), inner], 0))
-        known = sparse_ids.shape[: rank - 1]
-        found.set_shape(known.concatenate(result.shape[1:]))
+        if sparse_ids.shape.ndims is not None:
+            found.set_shape(sparse_ids.shape[:-1].concatenate(result.shape[1:]))
         return found

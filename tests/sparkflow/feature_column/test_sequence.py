@@ -65,3 +65,9 @@ def test_categories_beside_each_other_in_the_order_of_names():
 def test_columns_that_are_no_sequences_are_refused():
     with pytest.raises(ValueError, match="must be of type SequenceDenseColumn"):
         sequence_input_layer({"x": tf.constant([[1.0]])}, [fc.numeric_column("x")])
+
+
+def test_contrib_offers_the_layer():
+    assert tf.contrib.feature_column.sequence_input_layer is not None
+    with pytest.raises(AttributeError, match="mixed precision"):
+        tf.train.experimental  # noqa: B018  # for the error

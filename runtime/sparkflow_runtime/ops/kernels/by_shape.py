@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -10,8 +11,8 @@ import numpy as np
 
 from sparkflow_runtime.ops.op import Array
 
-REMEMBERED: Final = 16
-"""Maximum cached shapes per node."""
+REMEMBERED: Final = 64
+"""Maximum cached shapes per node; the one cached first makes room for another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ class ByShape:
         self._sizes = sizes
         self._xp = xp
         self._chosen: dict[Any, Chosen | None] = {}
+        self._lock = threading.Lock()
 
     def chosen(self, inputs: Sequence[Array]) -> Chosen | None:
         """The kernel for these inputs; raises what `choose` raises."""
@@ -54,9 +56,10 @@ class ByShape:
             return self._chosen[known]
         except KeyError:
             found = self._choose(*inputs)
-            if len(self._chosen) >= REMEMBERED:
-                self._chosen.clear()
-            self._chosen[known] = found
+            with self._lock:
+                if len(self._chosen) >= REMEMBERED:
+                    del self._chosen[next(iter(self._chosen))]
+                self._chosen[known] = found
             return found
 
     def kernel(self, plain: Callable[..., Array]) -> Callable[..., Array]:

@@ -27,7 +27,7 @@ from sparkflow_runtime.ops.strings.string_arrays import (
 from sparkflow_runtime.resources.datasets.arrow_columns import numbers, text_column, texts
 from sparkflow_runtime.shapes import Shape
 
-_MANY = 256
+_MANY = 32
 """From here on, Arrow's functions are used; they are loaded in a fifth of a second."""
 _ESCAPE = re.compile(rb"\\(.|$)", re.DOTALL)
 
