@@ -1,9 +1,10 @@
 """Plans of a partition for the observed shapes of arguments.
 
 The first few signatures of a partition get a plan at once, so that all runs of a graph have
-bit-identical results; later ones when they recur, and until then the general program, without known
-shapes, runs. So the short batch at the end of an epoch costs one plan in total, and shapes that
-change in every step cost a few.
+bit-identical results; later ones when they have recurred often enough to pay for one, and until
+then the general program, without known shapes, runs. So the short batch at the end of an epoch
+costs one plan in total, and shapes that change in every step cost a few. What counts is how often,
+not the time: a program gets the same plans in every run.
 """
 
 from __future__ import annotations
@@ -35,8 +36,13 @@ if TYPE_CHECKING:
 
 EARLY: Final = 4
 """Number of signatures of a partition that get a plan when first seen."""
-SIGHTINGS: Final = 2
-"""How often later ones are seen before they do: shapes that are always new do not pay."""
+SIGHTINGS: Final = 16
+"""How often later ones are seen before they do.
+
+A plan costs as much as 30 to 150 steps of the general program. Measured 2026-11-29 with 2 instead:
+the first 40 steps of a transformer over 20 lengths took 6 s instead of 0.6, 80 steps of a text CNN
+over lengths 8 to 80 5 s instead of 0.6.
+"""
 MAX_PLANS: Final = 16
 """Maximum number of plans per partition; the least recently used one is dropped."""
 LEAST_ALONE: Final = 1 << 14
