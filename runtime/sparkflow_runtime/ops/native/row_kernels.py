@@ -119,6 +119,7 @@ def gather(table: Array, indices: Array, out: Array | None = None) -> Array | No
     Returns:
         `out`; None if an index is out of bounds or machine code does not support the arrays.
     """
+    indices = _compact(indices)
     index = _index_of(indices)
     if index is None or not _is_plain(table) or indices.size > _MOST_INDICES:
         return None
@@ -144,6 +145,7 @@ def distinct(values: Array) -> tuple[Array, Array] | None:
         Two int32 vectors, in order of appearance and [n]; None if machine code does not support the
         values.
     """
+    values = _compact(values)
     index = _index_of(values)
     if index is None or values.size > _MOST_INDICES:
         return None
@@ -171,7 +173,7 @@ def update(
         True on success; False if an index is out of bounds, None if machine code does not support
         the arrays. Nothing is changed then.
     """
-    first_table = tables[0]
+    first_table, indices, updates = tables[0], _compact(indices), _compact(updates)
     index, dtype = _index_of(indices), _FLOATS.get(first_table.dtype)
     if index is None or dtype is None or indices.size > _MOST_INDICES:
         return None
@@ -216,6 +218,7 @@ def scatter(
     Returns:
         As `update`.
     """
+    indices, updates = _compact(indices), _compact(updates)
     index, dtype = _index_of(indices), _NUMBERS.get(table.dtype)
     source = None if sources is None else _index_of(sources)
     is_scalar = not updates.ndim
@@ -267,6 +270,13 @@ def sum_rows(
         return None
     sums = np.zeros((count, *data.shape[1:]), data.dtype)
     return sums if scatter("add", sums, ids, data, sources, factors) else None
+
+
+def _compact(array: Array) -> Array:
+    """The same, contiguous: gradients of concatenated parts and columns of a matrix are not."""
+    if type(array) is not np.ndarray or array.flags.c_contiguous:
+        return array
+    return np.ascontiguousarray(array)
 
 
 def _index_of(indices: Array) -> DType | None:

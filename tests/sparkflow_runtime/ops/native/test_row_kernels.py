@@ -70,12 +70,27 @@ def test_leaves_to_numpy_what_machine_code_does_not_take():
     assert row_kernels.gather(table[:, :2], indices) is None
     assert row_kernels.gather(table.astype(object), indices) is None
     assert row_kernels.gather(table, indices.astype(np.int16)) is None
-    assert row_kernels.gather(table, indices[::2]) is None
     assert row_kernels.gather(table, np.int64(3)) is None
     assert row_kernels.scatter("add", table.astype(np.float16), indices, updates) is None
-    assert row_kernels.scatter("add", table, indices, updates[:, ::-1]) is None
     assert row_kernels.sum_rows(updates.astype(np.complex64), indices, 50) is None
     assert row_kernels.distinct(updates) is None
+
+
+def test_views_are_read_in_their_order():
+    """Gradients of concatenated parts are views of columns, and ids columns of a matrix."""
+    wide, ids = numbers((20, 9), np.float32).astype(np.int32).astype(np.float32), places(60, 30)
+    updates, indices = wide[:, 8:0:-2], ids[::3]
+    assert not updates.flags.c_contiguous
+    table = numbers((30, 4), np.float32).astype(np.int32).astype(np.float32)
+    sums = np.zeros_like(table)
+    np.add.at(sums, indices, updates)
+    np.testing.assert_array_equal(row_kernels.gather(table, indices), table[indices])
+    np.testing.assert_array_equal(row_kernels.sum_rows(updates, indices, 30), sums)
+    first, number = row_kernels.distinct(indices)
+    np.testing.assert_array_equal(indices[first][number], indices)
+    changed = table.copy()
+    assert row_kernels.update(descent(), [changed], indices, updates, [rate(2)]) is True
+    np.testing.assert_array_equal(changed, table - 2 * sums)
 
 
 def test_nothing_is_done_where_no_code_can_be_made(monkeypatch):
