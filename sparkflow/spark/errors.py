@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class SparkTrainingError(RuntimeError):
     """Training could not start or has failed; the message says why and what to do.
@@ -28,3 +31,21 @@ class NonFiniteError(SparkTrainingError):
 
 class StalledError(SparkTrainingError):
     """No step completed for `stallTimeout` seconds; the message says which task waits for which."""
+
+
+@contextmanager
+def interrupts_kept() -> Iterator[None]:
+    """Raises KeyboardInterrupt, not the error that py4j may raise while it handles one.
+
+    On Ctrl-C in a call, py4j closes the connection. If that was just being made, it raises "Gateway
+    must be connected to send cancel cmd." instead of the interrupt.
+    """
+    try:
+        yield
+    except Exception as error:
+        cause: BaseException | None = error
+        while cause is not None and type(cause).__module__.partition(".")[0] == "py4j":
+            cause = cause.__context__
+        if isinstance(cause, KeyboardInterrupt):
+            raise cause from error
+        raise

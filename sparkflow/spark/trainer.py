@@ -33,6 +33,7 @@ from sparkflow.spark.data.plan.examples import example_rows
 from sparkflow.spark.data.plan.parquet_rows import parquet_rows
 from sparkflow.spark.data.plan.prepare import PreparedRows, Statistics
 from sparkflow.spark.data.schema.frame import require_frame
+from sparkflow.spark.errors import interrupts_kept
 from sparkflow.spark.fit_multiple import fit_multiple
 from sparkflow.spark.graphs.digest import GraphDigest
 from sparkflow.spark.graphs.evaluation import build_evaluation_graph
@@ -122,6 +123,7 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
         require_frame(dataset, "fitMultiple")
         return fit_multiple(self, dataset, paramMaps)
 
+    @interrupts_kept()
     def fit(
         self, dataset: DataFrame, params: Any = None, *, validation: DataFrame | None = None
     ) -> Any:
@@ -238,6 +240,7 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
 
         return self._fit_on_files(files)
 
+    @interrupts_kept()
     def _fit_on_files(self, find: Callable[[], str | ParquetFiles]) -> SparkTrainerModel:
         config = self._check_params(False)
         session = SparkSession.active()
