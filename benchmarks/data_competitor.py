@@ -8,7 +8,10 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+import tempfile
 from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +19,7 @@ from competitor import Case, serve, skip
 
 MODULES = {"sparkflow": "sparkflow", "TensorFlow": "tensorflow"}
 ELEMENTS = 100_000
+ROWS = 20_000
 BATCH = 128
 
 
@@ -30,8 +34,11 @@ def framework_case(tf: Any, threads: int) -> Callable[[str], Case]:
         intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads
     )
     images = np.random.default_rng(0).random((ELEMENTS, 28, 28), np.float32)
+    files = Files(tf)
 
     def make(name: str) -> Case:
+        if name not in ("batch", "batch_map", "map_batch", "parallel"):
+            return _of_files(tf, config, files, name)
         with tf.Graph().as_default() as graph:
             tf.set_random_seed(1)
             fed = tf.placeholder(tf.float32, images.shape)
@@ -56,6 +63,86 @@ def _pipeline(name: str, dataset: Any) -> Any:
         return dataset.shuffle(10_000, seed=2).repeat().batch(BATCH).map(scaled)
     mapped = dataset.shuffle(10_000, seed=2).repeat().map(scaled, 2 if name == "parallel" else None)
     return mapped.batch(BATCH).prefetch(1)
+
+
+class Files:
+    """Examples and lines in a temporary folder; written when they are first used.
+
+    Args:
+        tf: The framework that writes them.
+    """
+
+    def __init__(self, tf: Any) -> None:
+        self._tf = tf
+        self._folder = tempfile.TemporaryDirectory()
+        self._random = np.random.default_rng(5)
+
+    @cached_property
+    def examples(self) -> str:
+        """A file of examples: `x`, 28 floats; `y`, a number; `w`, one to five words."""
+        train = self._tf.train
+        path = str(Path(self._folder.name, "examples"))
+        with self._tf.io.TFRecordWriter(path) as writer:
+            for number in range(ROWS):
+                values = self._random.normal(size=28).tolist()
+                words = [b"w%d" % n for n in self._random.integers(0, 999, number % 5 + 1)]
+                features = {
+                    "x": train.Feature(float_list=train.FloatList(value=values)),
+                    "y": train.Feature(int64_list=train.Int64List(value=[number])),
+                    "w": train.Feature(bytes_list=train.BytesList(value=words)),
+                }
+                example = train.Example(features=train.Features(feature=features))
+                writer.write(example.SerializeToString())
+        return path
+
+    @cached_property
+    def lines(self) -> str:
+        """A file of lines: ten numbers with five decimals, an integer, a word."""
+        path = Path(self._folder.name, "lines")
+        numbers = self._random.normal(size=(ROWS, 10))
+        path.write_text(
+            "".join(
+                ",".join([*(f"{x:.5f}" for x in row), str(n % 100), f"name{n % 50}"]) + "\n"
+                for n, row in enumerate(numbers)
+            )
+        )
+        return str(path)
+
+
+def _of_files(tf: Any, config: Any, files: Files, name: str) -> Case:
+    with tf.Graph().as_default() as graph:
+        iterator = _from_files(tf, files, name).make_initializable_iterator()
+        batch = iterator.get_next()
+    running = tf.Session(graph=graph, config=config)
+    running.run(iterator.initializer)
+    first = batch["x"] if isinstance(batch, dict) else batch[0] if name != "words" else batch
+    check = np.asarray(running.run(first), np.float64).reshape(BATCH, -1).sum(1)
+    return Case(running.make_callable(first.op), check)
+
+
+def _from_files(tf: Any, files: Files, name: str) -> Any:
+    fixed = {
+        "x": tf.FixedLenFeature([28], tf.float32),
+        "y": tf.FixedLenFeature([], tf.int64),
+    }
+    defaults = [*[[0.0]] * 10, [0], [""]]
+    if name == "examples":
+        features = {**fixed, "w": tf.VarLenFeature(tf.string)}
+        records = tf.data.TFRecordDataset(files.examples).repeat().batch(BATCH)
+        return records.map(lambda each: tf.parse_example(each, features))
+    if name == "single_examples":
+        records = tf.data.TFRecordDataset(files.examples).repeat()
+        return records.map(lambda each: tf.parse_single_example(each, fixed)).batch(BATCH)
+    lines = tf.data.TextLineDataset(files.lines).repeat()
+    if name == "csv":
+        return lines.batch(BATCH).map(lambda each: tf.decode_csv(each, defaults))
+    if name == "single_csv":
+        return lines.map(lambda each: tf.decode_csv(each, defaults)).batch(BATCH)
+
+    def hashed(line: Any) -> Any:
+        return tf.string_to_hash_bucket_fast(tf.string_split([line], ",").values, 1000)
+
+    return lines.map(hashed).padded_batch(BATCH, [None])
 
 
 def main() -> None:

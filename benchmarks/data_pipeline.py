@@ -1,13 +1,16 @@
 """Elements per second of `tf.data`: sparkflow and TensorFlow.
 
-    python benchmarks/data_pipeline.py [--record]
+    python benchmarks/data_pipeline.py [--record] [--tensorflow-python P]
 
-The elements are 100,000 images of 28 x 28 float32. TensorFlow is left out if it is not installed.
+The elements are 100,000 images of 28 x 28 float32; or 20,000 examples of 28 floats, a number and
+one to five words in a TFRecord file, and as many lines of 12 fields. TensorFlow is left out if it
+is not installed.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from competitor import compare, started
@@ -20,6 +23,11 @@ CASES = {
     "batch_map": "shuffle(10000).batch(128).map(x * 2 - 1)",
     "map_batch": "shuffle(10000).map(x * 2 - 1).batch(128).prefetch(1)",
     "parallel": "the same with num_parallel_calls=2",
+    "examples": "TFRecords: batch(128).map(parse_example)",
+    "single_examples": "TFRecords: map(parse_single_example).batch(128)",
+    "csv": "lines: batch(128).map(decode_csv)",
+    "single_csv": "lines: map(decode_csv).batch(128)",
+    "words": "lines: map(split, hash).padded_batch(128)",
 }
 BATCH = 128
 PACKAGES = ("numpy", "tensorflow")
@@ -29,12 +37,16 @@ _COMPETITOR = str(Path(__file__).with_name("data_competitor.py"))
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     add_call_options(parser, 9, 0.5, CASES)
+    parser.add_argument(
+        "--tensorflow-python", default=sys.executable, help="the Python that has TensorFlow"
+    )
     options = parser.parse_args()
+    pythons = {"TensorFlow": options.tensorflow_python}
     report = Report("data_pipeline", PACKAGES, options)
     rows = []
     for threads in options.threads:
         commands = {name: [_COMPETITOR, name, str(threads)] for name in COMPETITORS}
-        with started(commands, threads) as competitors:
+        with started(commands, threads, pythons) as competitors:
             for case in options.cases:
                 times = compare(competitors, case, options.rounds, options.round_s)
                 rows.append([CASES[case], str(threads), *_cells(times)])
