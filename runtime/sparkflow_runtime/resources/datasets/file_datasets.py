@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 
@@ -16,12 +16,12 @@ from sparkflow_runtime.files.arrow import require_arrow
 from sparkflow_runtime.files.compression import check_kind, compressing, expanding
 from sparkflow_runtime.files.system import as_text, is_directory, open_file
 from sparkflow_runtime.files.table_formats import table_of
-from sparkflow_runtime.resources.datasets.dataset import Array, Dataset, Element
-from sparkflow_runtime.resources.datasets.dataset_sources import of_blocks, of_iterator
+from sparkflow_runtime.resources.datasets.dataset import Dataset, Element
+from sparkflow_runtime.resources.datasets.dataset_sources import of_blocks
 
-
-def _text(data: bytes) -> Array:
-    return np.array(data, object)
+_BLOCK: Final = 256
+"""Records or lines that are read together; fewer if they are large."""
+_BLOCK_BYTES: Final = 1 << 20
 
 
 def _of_files(
@@ -29,13 +29,40 @@ def _of_files(
 ) -> Dataset:
     check_kind(kind)
 
-    def elements() -> Iterator[Element]:
+    def blocks() -> Iterator[Element]:
         for name in names:
+            most = 1 if _is_pipe(name) else _BLOCK
             with expanding(open_file(name, seeks=False), kind) as stream:
-                for data in pieces(stream, name):
-                    yield (_text(data),)
+                for block in _blocks(pieces(stream, name), most):
+                    texts = np.empty(len(block), object)
+                    texts[:] = block
+                    yield (texts,)
 
-    return of_iterator(elements)
+    return of_blocks(blocks)
+
+
+def _is_pipe(name: bytes) -> bool:
+    """Whether data arrive while they are read: none may be waited for that are not needed yet."""
+    return os.path.exists(name) and not os.path.isfile(name)
+
+
+def _blocks(pieces: Iterator[bytes], most: int) -> Iterator[list[bytes]]:
+    """Collects pieces, up to an error: those before it come first."""
+    block: list[bytes] = []
+    size = 0
+    try:
+        for piece in pieces:
+            block.append(piece)
+            size += len(piece)
+            if len(block) == most or size >= _BLOCK_BYTES:
+                yield block
+                block, size = [], 0
+    except Exception:
+        if block:
+            yield block
+        raise
+    if block:
+        yield block
 
 
 def of_records(names: Sequence[bytes], kind: str) -> Dataset:
