@@ -67,9 +67,34 @@ def test_a_record_above_the_limit_is_refused_before_it_is_read() -> None:
     stream = io.BytesIO(frame_record(bytes(100)))
     with pytest.raises(DataLossError, match=r"its length 100 is above the limit of 99$"):
         list(read_records(stream, max_size_bytes=99))
-    assert stream.tell() == 12
     stream.seek(0)
     assert list(read_records(stream, max_size_bytes=100)) == [bytes(100)]
+    large = 1 << 20
+    stream = io.BytesIO(frame_record(bytes(large)))
+    with pytest.raises(DataLossError, match="above the limit"):
+        list(read_records(stream, max_size_bytes=large - 1))
+    assert stream.tell() <= large // 8
+
+
+class _Short(io.BytesIO):
+    """A stream that returns a few bytes at a time, as pipes do."""
+
+    def read1(self, size: int | None = -1) -> bytes:
+        return super().read1(min(size or 0, 7))
+
+
+@pytest.mark.parametrize("kind", [io.BytesIO, _Short])
+def test_records_of_any_size_whatever_is_read_at_once(kind: type[io.BytesIO]) -> None:
+    sizes = [0, 1, 5, 65_535, 65_536, 65_537, 3, 200_000, 12, 0, 70_000, 1]
+    records = [bytes([number]) * size for number, size in enumerate(sizes)]
+    data = b"".join(map(frame_record, records))
+    assert list(read_records(kind(data))) == records
+    for cut in (1, 3, 4, 5, 11, 18, 70_020):
+        found: list[bytes] = []
+        with pytest.raises(DataLossError, match="the file ends"):
+            found.extend(read_records(kind(data[:-cut])))
+        assert found == records[: len(found)]
+        assert len(found) >= 9
 
 
 def test_data_above_the_limit_are_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
