@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -32,6 +32,8 @@ from sparkflow_runtime.ops.static import (
 from sparkflow_runtime.shapes import Shape
 
 ON_HOST: Mapping[str, frozenset[DType] | None] = {"CPU": None}
+_MOST_SEGMENTS: Final = 1 << 20
+"""For more, sorted ids are checked before memory is allocated."""
 SUMMED_BY_INDEX: Mapping[str, frozenset[DType] | None] = {"CPU": None, "GPU": FLOATING | INDEX}
 """The kernels of ops based on `sum_by_segment`: a GPU adds atomically in these types only."""
 
@@ -64,6 +66,8 @@ class _Segment(Op):
     outputs = "output: T"
     attrs = {"T": type_attr(NUMERIC), "Tindices": type_attr(INDEX)}
     kernels = SUMMED_BY_INDEX
+    ufunc: ClassVar[str] = "add"
+    finish: ClassVar[combined_rows.Finish] = ""
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """(last id + 1, ...); a wrong number of ids is detected at run time."""
@@ -83,7 +87,19 @@ class _Segment(Op):
         """
         if segment_ids.ndim != 1 or segment_ids.size != data.shape[0]:
             raise InvalidArgumentError(message=rows_text(segment_ids.size, data.shape[0]))
+        found = self._combined(data, segment_ids) if xp is np else None
+        if found is not None:
+            return found
         return self.combine(xp, data, segment_ids, sorted_count(xp, segment_ids))
+
+    def _combined(self, data: Array, ids: Array) -> Array | None:
+        """The result of machine code; None if there is none, or if an id is not allowed."""
+        if not ids.size or not 0 <= ids[-1] < _MOST_SEGMENTS:
+            return None
+        if self.finish == "mean" and data.dtype.kind != "f":
+            return None
+        count = int(ids[-1]) + 1
+        return combined_rows.combined(self.ufunc, data, ids, count, True, self.finish)
 
     def combine(self, xp: Any, data: Array, ids: Array, count: int) -> Array:
         """The combined rows: [count, ...]."""
@@ -143,6 +159,8 @@ class SegmentSum(_Segment):
 class SegmentMean(_Segment):
     """Means of the rows with the same id; zero for ids that do not occur."""
 
+    finish = "mean"
+
     def combine(self, xp: Any, data: Array, ids: Array, count: int) -> Array:
         """The sums divided by the numbers of rows, integers rounded towards zero."""
         return mean_by_segment(xp, data, ids, count)
@@ -174,6 +192,7 @@ class _UnsortedSegment(Op):
         "Tnumsegments": type_attr(INDEX, int32),
     }
     kernels = SUMMED_BY_INDEX
+    ufunc: ClassVar[str] = "add"
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """(num_segments,) + data.shape[rank(segment_ids):]."""
@@ -196,6 +215,8 @@ class _UnsortedSegment(Op):
             raise InvalidArgumentError(message=_prefix_text(data.shape, segment_ids.shape))
         ids = segment_ids.reshape(-1)
         rows = data.reshape(ids.size, *data.shape[segment_ids.ndim :])
+        if xp is np and (found := combined_rows.combined(self.ufunc, rows, ids, count)) is not None:
+            return found
         kept = ids >= 0
         if ids.size and not kept.all():
             ids, rows = ids[kept], rows[kept]
@@ -257,8 +278,6 @@ def _taken(g: GraphBuilder, op: OperationView, per_segment: Tensor) -> tuple[Ten
 
 def _by_element(xp: Any, ufunc: str, data: Array, ids: Array, initial: Array) -> Array:
     """Rows of `data` combined by an elementwise function into rows of `initial`, in place."""
-    if xp is np and combined_rows.combine(ufunc, data, ids, initial):
-        return initial
     if data.size:
         where = elements_of_rows(xp, ids, initial[:1].size)
         combine_at(xp, ufunc, initial.reshape(-1), where, data.reshape(-1))
@@ -281,7 +300,7 @@ class _SegmentExtreme(_Segment):
     """The extreme of each segment; zero for ids that do not occur."""
 
     attrs = {"T": type_attr(REAL), "Tindices": type_attr(INDEX)}
-    ufunc: ClassVar[str]
+    finish = "zero"
     initial: ClassVar[Callable[[Any], Any]]
 
     def combine(self, xp: Any, data: Array, ids: Array, count: int) -> Array:
@@ -321,6 +340,7 @@ class SegmentProd(_Segment):
     """The product of each segment; one for ids that do not occur."""
 
     kernels = ON_HOST
+    ufunc = "multiply"
 
     def combine(self, xp: Any, data: Array, ids: Array, count: int) -> Array:
         """The products."""
@@ -357,7 +377,6 @@ class _UnsortedExtreme(_UnsortedSegment):
     """The extreme of each segment; the lowest or highest finite number for absent ids."""
 
     attrs = {**_UnsortedSegment.attrs, "T": type_attr(REAL)}
-    ufunc: ClassVar[str]
     initial: ClassVar[Callable[[Any], Any]]
 
     def combine(self, xp: Any, rows: Array, ids: Array, count: int) -> Array:
@@ -396,6 +415,7 @@ class UnsortedSegmentProd(_UnsortedSegment):
     """The product of each segment; one for ids that do not occur."""
 
     kernels = ON_HOST
+    ufunc = "multiply"
 
     def combine(self, xp: Any, rows: Array, ids: Array, count: int) -> Array:
         """The products."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow_runtime.codegen.rows import combined_rows, counting
 from sparkflow_runtime.dtypes import INDEX, DType, float32, float64, int32, int64
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.kernels.combining import combine_at
@@ -50,6 +51,12 @@ class Bincount(Op):
                 f"{bracketed(weights.shape)} for {bracketed(arr.shape)}"
             )
         numbers = arr.reshape(-1)
+        if (
+            xp is np
+            and not weights.size
+            and (found := counting.counted(numbers, count)) is not None
+        ):
+            return found.astype(weights.dtype, copy=False)
         if numbers.size and int(numbers.min()) < 0:
             raise InvalidArgumentError(message="Input arr must be non-negative!")
         weights = weights.reshape(-1)
@@ -58,6 +65,10 @@ class Bincount(Op):
             numbers, weights = numbers[kept], weights[kept] if weights.size else weights
         if not weights.size:
             return xp.bincount(numbers, minlength=count).astype(weights.dtype)
+        if xp is np:
+            found = combined_rows.combined("add", weights, numbers, count)
+            if found is not None:
+                return found
         sums = xp.zeros(count, weights.dtype)
         combine_at(xp, "add", sums, numbers.astype(xp.int64), weights)
         return sums
@@ -96,6 +107,10 @@ class HistogramFixedWidth(Op):
                 message="value_range should satisfy value_range[0] < value_range[1], but got "
                 f"[{low}, {high}]"
             )
+        if xp is np:
+            found = counting.histogram(values.reshape(-1), low, high, count)
+            if found is not None:
+                return found.astype(dtype.as_numpy_dtype, copy=False)
         width = (high - low) / count
         bins = (values.reshape(-1).astype(np.float64) - low) / width
         places = xp.clip(xp.floor(bins), 0, count - 1).astype(np.int64)
