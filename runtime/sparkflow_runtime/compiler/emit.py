@@ -20,6 +20,7 @@ from sparkflow_runtime.errors import InternalError
 from sparkflow_runtime.ir.node import ARG, RETVAL, Endpoint, Node
 from sparkflow_runtime.once import once
 from sparkflow_runtime.ops import registry
+from sparkflow_runtime.ops.distributed.transfer import fetched, handed_over
 from sparkflow_runtime.ops.op import Op
 
 if TYPE_CHECKING:
@@ -301,8 +302,10 @@ class _Emitter:
         if self.is_function or given_away:
             self._line(number, unit, f"{name} = {register}")
         else:
-            kernel = self._global("k", self.kernels.bind(node))
-            self._line(number, unit, f"{name} = {kernel}({register})")
+            kernel = self.kernels.bind(node)
+            if kernel is fetched and register in self.locals and self.last_use[endpoint] == number:
+                kernel = handed_over
+            self._line(number, unit, f"{name} = {self._global('k', kernel)}({register})")
 
     def _fused(self, number: int, unit: Unit, fused: FusedKernel) -> None:
         arguments = []

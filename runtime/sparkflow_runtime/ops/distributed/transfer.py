@@ -7,12 +7,14 @@ one pair per tensor.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from sparkflow_runtime.errors import InternalError, InvalidArgumentError
+from sparkflow_runtime.once import once
 from sparkflow_runtime.ops.inference import attribute
 from sparkflow_runtime.ops.kernel import KernelContext, StepContext
 from sparkflow_runtime.ops.op import NETWORK, Inference, NodeView, Op
@@ -186,3 +188,37 @@ def fetched(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value
     return np.asarray(value)[()]
+
+
+def handed_over(value: Any) -> Any:
+    """As `fetched`, for a local variable that is not read again: its array needs no copy.
+
+    Unless something else refers to the array's memory; what does, has a reference to the array.
+    """
+    if type(value) is np.ndarray and value.ndim and value.flags.carray:
+        of_value, of_base = _references()
+        if sys.getrefcount(value) == of_value:
+            base = value.base
+            if base is None:
+                if value.flags.owndata:
+                    return value
+            elif (
+                type(base) is np.ndarray
+                and base.nbytes == value.nbytes
+                and base.flags.owndata
+                and sys.getrefcount(base) == of_base
+            ):
+                return value
+    return fetched(value)
+
+
+@once
+def _references() -> tuple[int, int]:
+    """The counts of references in `handed_over`, which differ between versions of Python."""
+
+    def count(value: Any) -> tuple[int, int]:
+        base = value.base
+        return sys.getrefcount(value), sys.getrefcount(base)
+
+    local = np.zeros(2).reshape(2, 1)
+    return count(local)

@@ -5,7 +5,7 @@ import sparkflow_runtime.ops.distributed.transfer  # noqa: F401 - registers the 
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.errors import InternalError, InvalidArgumentError
 from sparkflow_runtime.ops import registry
-from sparkflow_runtime.ops.distributed.transfer import fetched
+from sparkflow_runtime.ops.distributed.transfer import fetched, handed_over
 from support.eager import EagerBuilder, EagerOperation
 from support.step import FakeStep
 
@@ -32,6 +32,35 @@ def test_retval_copies_so_that_later_updates_do_not_show():
 @pytest.mark.parametrize("value", [np.float32(2), np.array(2, np.float32)])
 def test_scalars_are_fetched_as_numpy_scalars(value):
     assert type(fetched(value)) is np.float32
+
+
+def handed(make):
+    """Whether the memory of a local value is handed over, as in a compiled plan."""
+    value = make()
+    found = handed_over(value)
+    np.testing.assert_array_equal(found, value)
+    return np.shares_memory(found, value)
+
+
+def test_arrays_that_nothing_else_refers_to_are_not_copied():
+    held = np.arange(6.0)
+    assert handed(lambda: np.arange(6.0))
+    assert handed(lambda: np.arange(6.0).reshape(2, 3))
+    assert handed(lambda: np.array(["a", "b"], object))
+    assert not handed(lambda: held)
+    assert not handed(lambda: held.reshape(2, 3))
+    assert not handed(lambda: np.arange(6.0)[:3])
+    assert not handed(lambda: np.arange(6.0).reshape(2, 3).T)
+    assert not handed(lambda: np.frombuffer(bytearray(8)))
+
+
+def test_frozen_arrays_are_copied():
+    def frozen():
+        made = np.arange(6.0)
+        made.flags.writeable = False
+        return made
+
+    assert not handed(frozen)
 
 
 def test_a_bundle_arrives_as_it_was_sent():
