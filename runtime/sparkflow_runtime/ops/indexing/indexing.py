@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime.codegen.ir.kernel import DTYPES
-from sparkflow_runtime.codegen.rows import fixed_rows, ranking
+from sparkflow_runtime.codegen.rows import fixed_rows, radix, ranking
 from sparkflow_runtime.codegen.rows.largest import bind_largest, largest
 from sparkflow_runtime.dtypes import (
     INDEX,
@@ -220,8 +220,12 @@ class TopKV2(Op):
         """
         count = scalar(k, "k")
         _check_k(count, value.shape)
-        is_sort = count > value.shape[-1] // 4 and value.size >= LEAST_SORTED
-        quick = largest(value, count) if xp is np and not is_sort else None
+        quick = None
+        if xp is np:
+            are_most = count > value.shape[-1] // 4
+            quick = radix.descending(value, count) if are_most else None
+            if quick is None and not (are_most and value.size >= LEAST_SORTED):
+                quick = largest(value, count)
         if quick is not None:
             return quick[0], quick[1].astype(index_type.numpy, copy=False)
         indices = _largest(xp, value, count)
@@ -262,6 +266,9 @@ def _largest(xp: Any, value: Array, count: int) -> Array:
         found = largest_of_long(value.reshape(-1), count) if value.size == value.shape[-1] else None
         if found is not None:
             return found.reshape(*value.shape[:-1], count)
+        by_digits = radix.descending(value, count)
+        if by_digits is not None:
+            return by_digits[1]
         if not np.isnan(value).any():
             candidates = _candidates(value, count)
             found = np.take_along_axis(value, candidates, axis=-1)

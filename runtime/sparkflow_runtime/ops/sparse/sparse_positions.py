@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sparkflow_runtime.codegen.sparse import ordering, positions
+from sparkflow_runtime.codegen.rows import radix
+from sparkflow_runtime.codegen.sparse import positions, searching
 from sparkflow_runtime.codegen.sparse.positions import Positions
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.op import Array
@@ -70,7 +71,7 @@ def coordinates(numbers: Array, shape: Sequence[int]) -> Array:
 
 def ascending(numbers: Array) -> Array:
     """Returns the indices that sort positions; of equal ones the first is first."""
-    quick = ordering.ascending(numbers)
+    quick = radix.ascending_order(numbers)
     return np.argsort(numbers, kind="stable") if quick is None else quick
 
 
@@ -102,7 +103,7 @@ def values_among(indices: Array, others: Array, start: Array, values: Array) -> 
     Returns:
         [n].
     """
-    places = ordering.found_among(indices, others, start)
+    places = searching.found_among(indices, others, start)
     if places is None:
         moved = (others + start).tolist()
         known = {tuple(each): number for number, each in enumerate(moved)}

@@ -1,28 +1,12 @@
-"""The order of positions, and coordinate vectors among others."""
+"""Coordinate vectors among others."""
 
 import numpy as np
 import pytest
 
 from sparkflow_runtime.codegen.machine import native
-from sparkflow_runtime.codegen.sparse.ordering import LEAST, ascending, found_among
+from sparkflow_runtime.codegen.sparse.searching import found_among
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="there is no code generator here")
-
-
-@pytest.mark.parametrize("top", [1, 2, 1 << 11, (1 << 11) + 1, 1 << 22, 10**9, 1 << 45, 1 << 63])
-def test_the_order_is_stable(top: int) -> None:
-    rng = np.random.default_rng(0)
-    numbers = rng.integers(0, top, 3000)
-    for given in (numbers, np.sort(numbers), np.sort(numbers)[::-1], np.repeat(numbers, 2)[::2]):
-        found = ascending(given)
-        assert found is not None
-        np.testing.assert_array_equal(found, np.argsort(given, kind="stable"))
-
-
-def test_what_is_left_to_numpy() -> None:
-    assert ascending(np.arange(LEAST - 1)) is None
-    assert ascending(np.arange(LEAST) - 1) is None
-    assert ascending(np.arange(0)) is None
 
 
 def random_rows(rng: np.random.Generator, rank: int, count: int) -> np.ndarray:

@@ -1,12 +1,9 @@
-"""Machine code for the order of positions, and for finding coordinate vectors among others."""
+"""Machine code that finds coordinate vectors among others."""
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 
-from sparkflow_runtime.codegen.machine import native
 from sparkflow_runtime.codegen.machine.llvm_text import Code
 from sparkflow_runtime.codegen.sparse.sparse_code import (
     Array,
@@ -15,76 +12,6 @@ from sparkflow_runtime.codegen.sparse.sparse_code import (
     has_code,
     vector,
 )
-
-DIGIT_BITS: Final = 11
-LEAST: Final = 1 << 8
-"""Fewer numbers are sorted as fast by numpy."""
-
-
-def ascending(numbers: Array) -> Array | None:
-    """Returns the indices that sort numbers; of equal ones the first is first.
-
-    By digits, from the last to the first (LSD radix sort).
-
-    Args:
-        numbers: [n] int64 from 0 on.
-
-    Returns:
-        [n] int64; None without machine code, or if numpy is as fast.
-    """
-    count = len(numbers)
-    if count < LEAST or not native.available() or numbers.min() < 0:
-        return None
-    digits = -(-int(numbers.max()).bit_length() // DIGIT_BITS)
-    if not digits:
-        return np.arange(count)
-    orders = np.empty(count, np.int64), np.empty(count, np.int64)
-    starts = np.empty(1 << DIGIT_BITS, np.int64)
-    run = bound(ascending_text, (), 5, count)
-    given = np.array([count, digits])
-    done = run(given, np.ascontiguousarray(numbers), *orders, starts)
-    return orders[(digits - 1) % 2] if done else None
-
-
-def ascending_text() -> str:
-    """Returns the module.
-
-    Arrays: n and the number of digits; the numbers; two for the order, of which the first has it
-    after an odd number of digits; and one for the first place of each digit.
-    """
-    code = Code()
-    sizes, numbers, first, second, starts = code.arrays(5)
-    count, digits = first_numbers(code, sizes, 2)
-    with code.loop(0, count) as row:
-        code.store("i64", row, code.at("i64", second, row))
-    source, target = code.variable("ptr", second), code.variable("ptr", first)
-    with code.loop(0, digits) as digit:
-        shift = code.multiply(digit, DIGIT_BITS)
-        order, result = code.get(source, "ptr"), code.get(target, "ptr")
-
-        def start_of(number: str) -> str:
-            shifted = code.let(f"lshr i64 {number}, {shift}")
-            return code.at("i64", starts, code.let(f"and i64 {shifted}, {(1 << DIGIT_BITS) - 1}"))
-
-        code.clear(starts, 8 << DIGIT_BITS)
-        with code.loop(0, count) as row:
-            start = start_of(code.load_index("i64", numbers, row))
-            code.store("i64", code.add(code.load("i64", start), 1), start)
-        total = code.variable("i64", 0)
-        with code.loop(0, 1 << DIGIT_BITS) as number:
-            start = code.at("i64", starts, number)
-            here = code.get(total)
-            code.set(total, code.add(here, code.load("i64", start)))
-            code.store("i64", here, start)
-        with code.loop(0, count) as row:
-            number = code.load_index("i64", order, row)
-            start = start_of(code.load_index("i64", numbers, number))
-            place = code.load("i64", start)
-            code.store("i64", code.add(place, 1), start)
-            code.store("i64", number, code.at("i64", result, place))
-        code.set(source, result, "ptr")
-        code.set(target, order, "ptr")
-    return code.module()
 
 
 def found_among(indices: Array, others: Array, start: Array) -> Array | None:
