@@ -1,7 +1,7 @@
 """Machine code that copies views of short rows: slices with steps, reversed dimensions.
 
 numpy starts an inner loop for every row: 8 images of 96 × 96 pixels of three channels are mirrored
-in 360 µs, here in 35 (2026-11-29, Zen 4).
+in 360 µs, here in 35 (2026-11-29, Zen 4). Long rows that are read backwards are copied in vectors.
 """
 
 from __future__ import annotations
@@ -21,6 +21,9 @@ _MOST_ROW_BYTES: Final = 64
 """numpy copies longer rows as fast."""
 _LONG_LOOP: Final = 16
 """From this number of single elements in its inner loop on, numpy is as fast."""
+_VECTOR_BYTES: Final = 64
+_ELEMENTS: Final = frozenset({1, 2, 4, 8})
+"""The sizes of elements that are reversed in vectors."""
 _SHARED_BYTES: Final = 1 << 20
 """Smaller copies are made by a single thread."""
 _LOOPS: Final = 3
@@ -54,15 +57,18 @@ def _bound(
     row_bytes, loops = loops_of(shape, strides, size_bytes)
     if not native.available() or row_bytes > _MOST_ROW_BYTES or not 0 < len(loops) <= _LOOPS:
         return None
+    is_reversed = False
     if row_bytes == size_bytes and loops[-1][0] >= _LONG_LOOP:
-        return None
+        is_reversed = loops[-1][1] == -size_bytes and size_bytes in _ELEMENTS
+        if not is_reversed:
+            return None
     loops = [*[(1, 0)] * (_LOOPS - len(loops)), *loops]
     if loops[0][0] == 1:  # the outermost loop is shared among threads
         loops = [loops[1], loops[0], loops[2]]
     total = row_bytes * prod(count for count, _ in loops)
     is_shared = total >= _SHARED_BYTES
     sizes = [loops[1][0], loops[2][0], *(stride for _, stride in loops)]
-    return _body(row_bytes).bind(
+    return _body(row_bytes, is_reversed).bind(
         sizes,
         (entry.NOT_COUNTED, entry.NOT_COUNTED),
         loops[0][0],
@@ -100,15 +106,17 @@ def loops_of(
 
 
 @once
-def _body(row_bytes: int) -> native.Body:
-    return native.written_body(text, (row_bytes,))
+def _body(row_bytes: int, is_reversed: bool) -> native.Body:
+    return native.written_body(text, (row_bytes, is_reversed))
 
 
-def text(row_bytes: int) -> str:
+def text(row_bytes: int, is_reversed: bool) -> str:
     """Returns the module; sizes: iterations of the inner loops, strides; the loop is the outer one.
 
     Args:
         row_bytes: The size of a row.
+        is_reversed: Whether rows are single elements, and the innermost loop goes backwards over
+            all of them.
     """
     code = Code()
     middle, inner, *strides = code.sizes(2 + _LOOPS)
@@ -119,7 +127,32 @@ def text(row_bytes: int) -> str:
             line = code.at("i8", plane, code.multiply(second, strides[1]))
             before = code.add(code.multiply(first, middle), second)
             to = code.at("i8", target, code.multiply(code.multiply(before, inner), row_bytes))
-            with code.loop(0, inner) as third:
-                here = code.at("i8", line, code.multiply(third, strides[2]))
-                code.copy(code.at("i8", to, code.multiply(third, row_bytes)), here, row_bytes)
+            if is_reversed:
+                _copy_backwards(code, row_bytes, line, to, inner)
+            else:
+                _copy_rows(code, row_bytes, line, to, (inner, strides[2]))
     return code.module()
+
+
+def _copy_rows(code: Code, row_bytes: int, source: str, target: str, loop: tuple[str, str]) -> None:
+    count, stride = loop
+    with code.loop(0, count) as row:
+        here = code.at("i8", source, code.multiply(row, stride))
+        code.copy(code.at("i8", target, code.multiply(row, row_bytes)), here, row_bytes)
+
+
+def _copy_backwards(code: Code, size_bytes: int, source: str, target: str, count: str) -> None:
+    """Copies elements from an address on and before it."""
+    element, lanes = f"i{8 * size_bytes}", _VECTOR_BYTES // size_bytes
+    whole = code.let(f"and i64 {count}, {-lanes}")
+    order = ", ".join(f"i32 {lane}" for lane in reversed(range(lanes)))
+    vector = f"<{lanes} x {element}>"
+    with code.loop(0, whole, lanes) as place:
+        here = code.at(element, source, code.subtract(1 - lanes, place))
+        found = code.load(vector, here, size_bytes)
+        swapped = f"{vector} {found}, {vector} poison, <{lanes} x i32> <{order}>"
+        found = code.let(f"shufflevector {swapped}")
+        code.store(vector, found, code.at(element, target, place), size_bytes)
+    with code.loop(whole, count) as place:
+        found = code.load(element, code.at(element, source, code.subtract(0, place)), size_bytes)
+        code.store(element, found, code.at(element, target, place), size_bytes)

@@ -14,6 +14,7 @@ import numpy as np
 from sparkflow_runtime.codegen.ir.kernel import DTYPES
 from sparkflow_runtime.codegen.rows import fixed_rows, radix, ranking
 from sparkflow_runtime.codegen.rows.largest import bind_largest, largest
+from sparkflow_runtime.codegen.sparse.nonzero import nonzero
 from sparkflow_runtime.dtypes import (
     INDEX,
     PLAIN,
@@ -181,7 +182,10 @@ class Where(Op):
         """
         if value.ndim == 0:
             raise InvalidArgumentError(message="WhereOp : Unhandled input dimensions: 0")
-        return xp.argwhere(value).astype(xp.int64, copy=False)
+        found = None
+        if xp is np:
+            found = nonzero(value if value.dtype == np.bool_ else value != 0)
+        return xp.argwhere(value).astype(xp.int64, copy=False) if found is None else found
 
 
 @register

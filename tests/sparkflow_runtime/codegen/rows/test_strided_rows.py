@@ -57,6 +57,17 @@ def test_rows_of_pixels_are_copied_by_machine_code_on_several_threads(
     np.testing.assert_array_equal(target, x[:, :, ::-1])
 
 
+@pytest.mark.parametrize("dtype", ["u1", "f2", "i4", "f8"])
+@pytest.mark.parametrize("size", [16, 17, 63, 64, 65, 200])
+def test_long_rows_are_read_backwards(size: int, dtype: str) -> None:
+    x = np.random.default_rng(0).integers(0, 100, (3, 4, size)).astype(dtype)
+    for view in (x[:, :, ::-1], x[::-1, 1:, ::-1], x[0, :, ::-1], x[::-1, ::-1, ::-1]):
+        target = np.full(view.shape, 7, dtype)
+        assert copy_view(view, target)
+        np.testing.assert_array_equal(target, view)
+    assert not copy_view(x[:, :, ::-2], np.zeros((3, 4, (size + 1) // 2), dtype)) or size < 32
+
+
 def test_what_numpy_copies_as_fast_or_cannot_be_copied_is_left_to_it() -> None:
     x = np.zeros((40, 90, 90, 3), np.float32)
     assert not copy_view(x[:, :, 2:60], np.zeros_like(x[:, :, 2:60]))  # long rows
