@@ -13,12 +13,14 @@ from typing import Any, Final
 import numpy as np
 
 from sparkflow_runtime.codegen.machine import entry, native, threads
-from sparkflow_runtime.codegen.machine.llvm_text import Code
+from sparkflow_runtime.codegen.machine.llvm_text import Code, Value
 from sparkflow_runtime.once import latest, once
 
 Array = np.ndarray[Any, Any]
-_MOST_ROW_BYTES: Final = 64
+_MOST_ROW_BYTES: Final = 4096
 """numpy copies longer rows as fast."""
+_MOST_KNOWN_BYTES: Final = 64
+"""Up to this size, there is code for each; it is at least `_VECTOR_BYTES`."""
 _LONG_LOOP: Final = 16
 """From this number of single elements in its inner loop on, numpy is as fast."""
 _VECTOR_BYTES: Final = 64
@@ -67,8 +69,9 @@ def _bound(
         loops = [loops[1], loops[0], loops[2]]
     total = row_bytes * prod(count for count, _ in loops)
     is_shared = total >= _SHARED_BYTES
-    sizes = [loops[1][0], loops[2][0], *(stride for _, stride in loops)]
-    return _body(row_bytes, is_reversed).bind(
+    sizes = [loops[1][0], loops[2][0], *(stride for _, stride in loops), row_bytes]
+    known_bytes = row_bytes if row_bytes <= _MOST_KNOWN_BYTES else 0
+    return _body(known_bytes, is_reversed).bind(
         sizes,
         (entry.NOT_COUNTED, entry.NOT_COUNTED),
         loops[0][0],
@@ -111,34 +114,52 @@ def _body(row_bytes: int, is_reversed: bool) -> native.Body:
 
 
 def text(row_bytes: int, is_reversed: bool) -> str:
-    """Returns the module; sizes: iterations of the inner loops, strides; the loop is the outer one.
+    """Returns the module, whose loop is the outer one.
+
+    Sizes: iterations of the inner loops, strides, and bytes of a row.
 
     Args:
-        row_bytes: The size of a row.
+        row_bytes: The size of a row; 0 if it is only known to be more than `_MOST_KNOWN_BYTES`.
         is_reversed: Whether rows are single elements, and the innermost loop goes backwards over
             all of them.
     """
     code = Code()
-    middle, inner, *strides = code.sizes(2 + _LOOPS)
+    middle, inner, *strides, given_bytes = code.sizes(3 + _LOOPS)
+    size: Value = row_bytes or given_bytes
     source, target = code.arrays(2)
     with code.loop("%lo", "%hi") as first:
         plane = code.at("i8", source, code.multiply(first, strides[0]))
         with code.loop(0, middle) as second:
             line = code.at("i8", plane, code.multiply(second, strides[1]))
             before = code.add(code.multiply(first, middle), second)
-            to = code.at("i8", target, code.multiply(code.multiply(before, inner), row_bytes))
+            to = code.at("i8", target, code.multiply(code.multiply(before, inner), size))
             if is_reversed:
                 _copy_backwards(code, row_bytes, line, to, inner)
             else:
-                _copy_rows(code, row_bytes, line, to, (inner, strides[2]))
+                _copy_rows(code, size, line, to, (inner, strides[2]))
     return code.module()
 
 
-def _copy_rows(code: Code, row_bytes: int, source: str, target: str, loop: tuple[str, str]) -> None:
+def _copy_rows(
+    code: Code, row_bytes: Value, source: str, target: str, loop: tuple[str, str]
+) -> None:
     count, stride = loop
     with code.loop(0, count) as row:
         here = code.at("i8", source, code.multiply(row, stride))
-        code.copy(code.at("i8", target, code.multiply(row, row_bytes)), here, row_bytes)
+        there = code.at("i8", target, code.multiply(row, row_bytes))
+        if isinstance(row_bytes, int):
+            code.copy(there, here, row_bytes)
+        else:
+            _copy_long(code, row_bytes, here, there)
+
+
+def _copy_long(code: Code, row_bytes: str, source: str, target: str) -> None:
+    """Copies a row of at least one vector."""
+    last = code.subtract(row_bytes, _VECTOR_BYTES)
+    with code.loop(0, last, _VECTOR_BYTES) as place:
+        code.copy(code.at("i8", target, place), code.at("i8", source, place), _VECTOR_BYTES)
+    # The end of a row overlaps what has been copied.
+    code.copy(code.at("i8", target, last), code.at("i8", source, last), _VECTOR_BYTES)
 
 
 def _copy_backwards(code: Code, size_bytes: int, source: str, target: str, count: str) -> None:

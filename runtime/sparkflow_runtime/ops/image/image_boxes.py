@@ -6,6 +6,7 @@ A box is [y1, x1, y2, x2] as fractions of the image's size.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,12 @@ def _check(boxes: HostArray, numbers: HostArray, batch: int) -> None:
 
 def _pixels(places: HostArray, size: int) -> HostArray:
     """Returns the nearest valid indices; the first for NaN positions."""
-    return np.asarray(np.clip(np.nan_to_num(places), 0, size - 1), np.int64)
+    return np.fmin(np.fmax(places, np.float32(0)), np.float32(size - 1)).astype(np.int64)
+
+
+def _fraction(places: HostArray) -> HostArray:
+    """Returns the fractional parts, with an axis for the channels; 0 for NaN and infinite ones."""
+    return np.fmax(places - np.floor(places), np.float32(0))[..., None]
 
 
 class _Crops:
@@ -78,12 +84,24 @@ class _Crops:
         self.dims = rows, columns = dims[0], dims[1]
         self.in_rows = (self.y >= 0) & (self.y <= rows - 1)
         self.in_columns = (self.x >= 0) & (self.x <= columns - 1)
-        self.top = _pixels(np.floor(self.y), rows)
-        self.bottom = _pixels(np.ceil(self.y), rows)
-        self.left = _pixels(np.floor(self.x), columns)
-        self.right = _pixels(np.ceil(self.x), columns)
-        self.down = np.nan_to_num(self.y - np.floor(self.y))[..., None]
-        self.across = np.nan_to_num(self.x - np.floor(self.x))[..., None]
+
+    @cached_property
+    def down(self) -> HostArray:
+        """Returns how far each position is below the upper of its pixels."""
+        return _fraction(self.y)
+
+    @cached_property
+    def across(self) -> HostArray:
+        """Returns how far each position is beyond the left one of its pixels."""
+        return _fraction(self.x)
+
+    def rows_around(self) -> tuple[HostArray, HostArray]:
+        """Returns the rows above and below each position."""
+        return _pixels(np.floor(self.y), self.dims[0]), _pixels(np.ceil(self.y), self.dims[0])
+
+    def columns_around(self) -> tuple[HostArray, HostArray]:
+        """Returns the columns to the left and to the right of each position."""
+        return _pixels(np.floor(self.x), self.dims[1]), _pixels(np.ceil(self.x), self.dims[1])
 
     @property
     def inside(self) -> HostArray:
@@ -93,11 +111,12 @@ class _Crops:
     def corners(self) -> list[tuple[HostArray, HostArray, HostArray]]:
         """Yields (row, column, weight) of the four pixels around each position."""
         up, back = 1 - self.down, 1 - self.across
+        (top, bottom), (left, right) = self.rows_around(), self.columns_around()
         return [
-            (self.top, self.left, up * back),
-            (self.top, self.right, up * self.across),
-            (self.bottom, self.left, self.down * back),
-            (self.bottom, self.right, self.down * self.across),
+            (top, left, up * back),
+            (top, right, up * self.across),
+            (bottom, left, self.down * back),
+            (bottom, right, self.down * self.across),
         ]
 
     def tables(self, method: str) -> tuple[Places, Places]:
@@ -109,9 +128,10 @@ class _Crops:
                 Places(near[0][:, :, 0], None, None, in_rows),
                 Places(near[1][:, 0], None, None, in_columns),
             )
+        (top, bottom), (left, right) = self.rows_around(), self.columns_around()
         return (
-            Places(self.top[:, :, 0], self.bottom[:, :, 0], self.down[:, :, 0, 0], in_rows),
-            Places(self.left[:, 0], self.right[:, 0], self.across[:, 0, :, 0], in_columns),
+            Places(top[:, :, 0], bottom[:, :, 0], self.down[:, :, 0, 0], in_rows),
+            Places(left[:, 0], right[:, 0], self.across[:, 0, :, 0], in_columns),
         )
 
     def nearest(self) -> tuple[HostArray, HostArray]:

@@ -14,6 +14,7 @@ from sparkflow_runtime import shapes
 from sparkflow_runtime.dtypes import PLAIN, int32
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
+from sparkflow_runtime.ops.native import row_kernels
 from sparkflow_runtime.ops.op import Array, Inference, Op
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import int_attr, type_attr
@@ -117,7 +118,8 @@ class DynamicStitch(Op):
             row = _common_row(row, places.shape, rows.shape)
         merged = xp.zeros((_merged_size(indices), *(row or ())), data[0].dtype)
         for places, rows in zip(indices, data, strict=True):
-            merged[places] = rows
+            if xp is not np or not row_kernels.scatter(row_kernels.SET, merged, places, rows):
+                merged[places] = rows
         return merged
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:

@@ -68,9 +68,19 @@ def test_long_rows_are_read_backwards(size: int, dtype: str) -> None:
     assert not copy_view(x[:, :, ::-2], np.zeros((3, 4, (size + 1) // 2), dtype)) or size < 32
 
 
+@pytest.mark.parametrize("size", [65, 96, 127, 128, 129, 1000, 4096])
+def test_rows_of_any_length(size: int) -> None:
+    x = np.random.default_rng(0).integers(0, 100, (3, 4, size + 3)).astype(np.uint8)
+    for view in (x[:, :, 1 : size + 1], x[::-1, 1:, 3:], x[0, ::-1, :size], x[:2, :, :size]):
+        target = np.full(view.shape, 7, np.uint8)
+        assert copy_view(view, target)
+        np.testing.assert_array_equal(target, view)
+
+
 def test_what_numpy_copies_as_fast_or_cannot_be_copied_is_left_to_it() -> None:
     x = np.zeros((40, 90, 90, 3), np.float32)
-    assert not copy_view(x[:, :, 2:60], np.zeros_like(x[:, :, 2:60]))  # long rows
+    wide = np.zeros((3, 5000))
+    assert not copy_view(wide[:, 2:], wide[:, 2:].copy())  # long rows
     assert not copy_view(x[..., 1], np.zeros((40, 90, 90), np.float32))  # one long loop
     mirrored = x[:, :, ::-1]
     assert not copy_view(mirrored, np.zeros(x.shape))
