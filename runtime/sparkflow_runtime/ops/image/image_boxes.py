@@ -67,12 +67,13 @@ def _check(boxes: HostArray, numbers: HostArray, batch: int) -> None:
 
 def _pixels(places: HostArray, size: int) -> HostArray:
     """Returns the nearest valid indices; the first for NaN positions."""
-    return np.fmin(np.fmax(places, np.float32(0)), np.float32(size - 1)).astype(np.int64)
+    inside = np.fmin(np.fmax(places, np.float32(0)), np.float32(size - 1))
+    return np.asarray(inside, np.int64)
 
 
 def _fraction(places: HostArray) -> HostArray:
     """Returns the fractional parts, with an axis for the channels; 0 for NaN and infinite ones."""
-    return np.fmax(places - np.floor(places), np.float32(0))[..., None]
+    return np.asarray(np.fmax(places - np.floor(places), np.float32(0)))[..., None]
 
 
 class _Crops:
