@@ -19,6 +19,7 @@ from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import OperationView, Tensor
 from sparkflow_runtime.ops.elementwise.broadcast_gradient import sum_to_operands
 from sparkflow_runtime.ops.elementwise.elementwise_table import binary, unary
+from sparkflow_runtime.ops.elementwise.log_gamma import log_gamma
 from sparkflow_runtime.ops.inference import broadcast
 from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
@@ -39,6 +40,11 @@ def _scipy(name: str) -> Callable[..., Array]:
         return getattr(special_functions(xp), name)(*inputs).astype(dtype)
 
     return kernel
+
+
+def _lgamma(xp: Any, x: Array) -> Array:
+    found = log_gamma(x.astype(np.float32) if x.dtype.itemsize == 2 else x) if xp is np else None
+    return _scipy("gammaln")(xp, x) if found is None else found.astype(x.dtype, copy=False)
 
 
 def _times(derivative: Callable[..., Any]) -> Callable[..., Any]:
@@ -67,7 +73,6 @@ def _half_pi_square(g: Any, x: Any) -> Any:
 
 
 for _name, _function, _gradient in (
-    ("Lgamma", "gammaln", _times(lambda g, x, y: g.Digamma(x))),
     ("Digamma", "psi", _times(lambda g, x, y: g.Polygamma(g.OnesLike(x), x))),
     ("Erfc", "erfc", _times(lambda g, x, y: _gaussian(g, x, -2 / math.sqrt(math.pi), -1.0))),
     ("Erfinv", "erfinv", _times(lambda g, x, y: _gaussian(g, y, math.sqrt(math.pi) / 2, 1.0))),
@@ -114,6 +119,7 @@ for _name, _function, _gradient in (
 ):
     unary(_name, FLOATING, "", _gradient, kernel=_scipy(_function))
 
+unary("Lgamma", FLOATING, "", _times(lambda g, x, y: g.Digamma(x)), kernel=_lgamma)
 unary(
     "Expint",
     FLOATING,
