@@ -1,14 +1,15 @@
-"""Machine code that copies views of short rows: slices with steps, reversed dimensions.
+"""Machine code that copies views of short rows: slices with steps, reversals, repetitions.
 
 numpy starts an inner loop for every row: 8 images of 96 × 96 pixels of three channels are mirrored
-in 360 µs, here in 35 (2026-11-29, Zen 4). Long rows that are read backwards are copied in vectors.
+in 360 µs, here in 35 (2026-11-29, Zen 4). Vectors are used where an element is repeated, and where
+long rows are read backwards.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from sparkflow_runtime.codegen.machine.llvm_text import Code, Value
 from sparkflow_runtime.once import latest, once
 
 Array = np.ndarray[Any, Any]
-_MOST_ROW_BYTES: Final = 4096
+_MOST_ROW_BYTES: Final = 768
 """numpy copies longer rows as fast."""
 _MOST_KNOWN_BYTES: Final = 64
 """Up to this size, there is code for each; it is at least `_VECTOR_BYTES`."""
@@ -25,7 +26,9 @@ _LONG_LOOP: Final = 16
 """From this number of single elements in its inner loop on, numpy is as fast."""
 _VECTOR_BYTES: Final = 64
 _ELEMENTS: Final = frozenset({1, 2, 4, 8})
-"""The sizes of elements that are reversed in vectors."""
+"""The sizes of elements that are reversed or repeated in vectors."""
+Way = Literal["rows", "backwards", "repeated"]
+"""Where the rows of the innermost loop are: anywhere; each before the last one; in one place."""
 _SHARED_BYTES: Final = 1 << 20
 """Smaller copies are made by a single thread."""
 _LOOPS: Final = 3
@@ -59,11 +62,12 @@ def _bound(
     row_bytes, loops = loops_of(shape, strides, size_bytes)
     if not native.available() or row_bytes > _MOST_ROW_BYTES or not 0 < len(loops) <= _LOOPS:
         return None
-    is_reversed = False
+    way: Way = "rows"
     if row_bytes == size_bytes and loops[-1][0] >= _LONG_LOOP:
-        is_reversed = loops[-1][1] == -size_bytes and size_bytes in _ELEMENTS
-        if not is_reversed:
+        stride = loops[-1][1]
+        if stride not in (0, -size_bytes) or size_bytes not in _ELEMENTS:
             return None
+        way = "backwards" if stride else "repeated"
     loops = [*[(1, 0)] * (_LOOPS - len(loops)), *loops]
     if loops[0][0] == 1:  # the outermost loop is shared among threads
         loops = [loops[1], loops[0], loops[2]]
@@ -71,7 +75,7 @@ def _bound(
     is_shared = total >= _SHARED_BYTES
     sizes = [loops[1][0], loops[2][0], *(stride for _, stride in loops), row_bytes]
     known_bytes = row_bytes if row_bytes <= _MOST_KNOWN_BYTES else 0
-    return _body(known_bytes, is_reversed).bind(
+    return _body(known_bytes, way).bind(
         sizes,
         (entry.NOT_COUNTED, entry.NOT_COUNTED),
         loops[0][0],
@@ -109,19 +113,18 @@ def loops_of(
 
 
 @once
-def _body(row_bytes: int, is_reversed: bool) -> native.Body:
-    return native.written_body(text, (row_bytes, is_reversed))
+def _body(row_bytes: int, way: Way) -> native.Body:
+    return native.written_body(text, (row_bytes, way))
 
 
-def text(row_bytes: int, is_reversed: bool) -> str:
+def text(row_bytes: int, way: Way) -> str:
     """Returns the module, whose loop is the outer one.
 
     Sizes: iterations of the inner loops, strides, and bytes of a row.
 
     Args:
         row_bytes: The size of a row; 0 if it is only known to be more than `_MOST_KNOWN_BYTES`.
-        is_reversed: Whether rows are single elements, and the innermost loop goes backwards over
-            all of them.
+        way: Where they are.
     """
     code = Code()
     middle, inner, *strides, given_bytes = code.sizes(3 + _LOOPS)
@@ -133,10 +136,12 @@ def text(row_bytes: int, is_reversed: bool) -> str:
             line = code.at("i8", plane, code.multiply(second, strides[1]))
             before = code.add(code.multiply(first, middle), second)
             to = code.at("i8", target, code.multiply(code.multiply(before, inner), size))
-            if is_reversed:
+            if way == "rows":
+                _copy_rows(code, size, line, to, (inner, strides[2]))
+            elif way == "backwards":
                 _copy_backwards(code, row_bytes, line, to, inner)
             else:
-                _copy_rows(code, size, line, to, (inner, strides[2]))
+                _repeat(code, row_bytes, line, to, inner)
     return code.module()
 
 
@@ -177,3 +182,18 @@ def _copy_backwards(code: Code, size_bytes: int, source: str, target: str, count
     with code.loop(whole, count) as place:
         found = code.load(element, code.at(element, source, code.subtract(0, place)), size_bytes)
         code.store(element, found, code.at(element, target, place), size_bytes)
+
+
+def _repeat(code: Code, size_bytes: int, source: str, target: str, count: str) -> None:
+    """Fills a line with the element at an address."""
+    element, lanes = f"i{8 * size_bytes}", _VECTOR_BYTES // size_bytes
+    vector = f"<{lanes} x {element}>"
+    one = code.load(element, source, size_bytes)
+    first = code.let(f"insertelement {vector} poison, {element} {one}, i64 0")
+    zeros = f"<{lanes} x i32> zeroinitializer"
+    many = code.let(f"shufflevector {vector} {first}, {vector} poison, {zeros}")
+    whole = code.let(f"and i64 {count}, {-lanes}")
+    with code.loop(0, whole, lanes) as place:
+        code.store(vector, many, code.at(element, target, place), size_bytes)
+    with code.loop(whole, count) as place:
+        code.store(element, one, code.at(element, target, place), size_bytes)

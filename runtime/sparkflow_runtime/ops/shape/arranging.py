@@ -17,7 +17,7 @@ from sparkflow_runtime.ops.fusion import Fused, Fusion
 from sparkflow_runtime.ops.inference import same_as
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.kernels.filling import remembering
-from sparkflow_runtime.ops.kernels.transposing import fill_transposed
+from sparkflow_runtime.ops.kernels.transposing import fill, fill_transposed
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import type_attr
@@ -292,7 +292,10 @@ class Tile(Op):
             _check_multiples(times, value.ndim)
             pairs = [n for pair in zip(times, value.shape, strict=True) for n in pair]
             ones = [n for dim in value.shape for n in (1, dim)]
-            np.copyto(out.reshape(pairs), value.reshape(ones))
+            if context.xp is np:
+                fill(np.broadcast_to(value.reshape(ones), pairs), out.reshape(pairs))
+            else:
+                np.copyto(out.reshape(pairs), value.reshape(ones))
 
         return run
 

@@ -68,7 +68,18 @@ def test_long_rows_are_read_backwards(size: int, dtype: str) -> None:
     assert not copy_view(x[:, :, ::-2], np.zeros((3, 4, (size + 1) // 2), dtype)) or size < 32
 
 
-@pytest.mark.parametrize("size", [65, 96, 127, 128, 129, 1000, 4096])
+@pytest.mark.parametrize("dtype", ["u1", "f2", "i4", "f8"])
+@pytest.mark.parametrize("size", [16, 17, 64, 65, 200])
+def test_elements_are_repeated(size: int, dtype: str) -> None:
+    x = np.random.default_rng(0).integers(0, 100, (3, 4, 2)).astype(dtype)[..., :1]
+    for part in (x, x[::-1, 1:], x[0]):
+        view = np.broadcast_to(part, (*part.shape[:-1], size))
+        target = np.full(view.shape, 7, dtype)
+        assert copy_view(view, target)
+        np.testing.assert_array_equal(target, view)
+
+
+@pytest.mark.parametrize("size", [65, 96, 127, 128, 129, 700, 768])
 def test_rows_of_any_length(size: int) -> None:
     x = np.random.default_rng(0).integers(0, 100, (3, 4, size + 3)).astype(np.uint8)
     for view in (x[:, :, 1 : size + 1], x[::-1, 1:, 3:], x[0, ::-1, :size], x[:2, :, :size]):
