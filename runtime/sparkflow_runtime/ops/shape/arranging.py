@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -37,6 +37,9 @@ from sparkflow_runtime.shapes import Dim, Shape
 
 if TYPE_CHECKING:
     from sparkflow_runtime.device.gpu import Gpu
+
+_SHORT_ROW_BYTES: Final = 512
+"""numpy repeats longer rows as fast."""
 
 
 @register
@@ -292,7 +295,8 @@ class Tile(Op):
             _check_multiples(times, value.ndim)
             pairs = [n for pair in zip(times, value.shape, strict=True) for n in pair]
             ones = [n for dim in value.shape for n in (1, dim)]
-            if context.xp is np:
+            row_bytes = value.itemsize * value.shape[-1] if value.ndim else 0
+            if context.xp is np and 0 < row_bytes <= _SHORT_ROW_BYTES:
                 fill(np.broadcast_to(value.reshape(ones), pairs), out.reshape(pairs))
             else:
                 np.copyto(out.reshape(pairs), value.reshape(ones))
