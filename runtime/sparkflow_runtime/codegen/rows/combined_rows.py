@@ -24,8 +24,8 @@ _SHARED_BYTES: Final = 1 << 20
 """Smaller inputs are processed by a single thread."""
 _SHARED_COLUMNS: Final = 2 * _LANES
 """Shorter rows are not split among threads."""
-_FETCHED_BYTES: Final = 1 << 20
-"""Rows of larger results are prefetched."""
+_LARGE_BYTES: Final = 1 << 20
+"""Rows of larger results are prefetched, and the memory of sums comes zeroed from the system."""
 _AHEAD: Final = 8
 """How many rows ahead."""
 _FUNCTIONS: Final = frozenset({"add", "maximum", "minimum", "multiply"})
@@ -66,11 +66,13 @@ def combined(
     parts = 1
     if shape[2] >= _SHARED_COLUMNS and rows.nbytes >= _SHARED_BYTES:
         parts = min(threads.count(), -(-shape[2] // _LANES))
-    found = np.empty((count, *rows.shape[1:]), rows.dtype)
+    is_large = count * shape[2] * rows.itemsize > _LARGE_BYTES
+    make = np.zeros if is_large and function == "add" else np.empty
+    found = make((count, *rows.shape[1:]), rows.dtype)
     counts = np.empty((parts, count if finish else 0), np.int64)
     state = np.empty(parts, np.int64)
     way = (kind, INDEX_KINDS[ids.dtype], function, is_ordered, finish)
-    run = _bound(way, shape, parts, found.nbytes > _FETCHED_BYTES)
+    run = _bound(way, shape, parts, is_large)
     return found if run(rows, ids, found, counts, state) and not state.any() else None
 
 
@@ -79,12 +81,12 @@ def _bound(
     way: tuple[str, str, str, bool, Finish],
     shape: tuple[int, int, int],
     parts: int,
-    fetches: bool,
+    is_large: bool,
 ) -> Callable[..., bool]:
     count, segments, size = shape
     counts = (count * size, count, segments * size, parts * segments if way[-1] else 0, parts)
     blocks = -(-size // _LANES)
-    body = _body(*way, size == 1, fetches)
+    body = _body(*way, size == 1, is_large)
     return body.bind(shape, counts, blocks, parts, count * size >= _LONG_ELEMENTS)
 
 
@@ -100,7 +102,7 @@ def text(
     is_ordered: bool,
     finish: Finish,
     is_single: bool,
-    fetches: bool,
+    is_large: bool,
 ) -> str:
     """Returns the module, whose loop is over blocks of columns.
 
@@ -114,7 +116,7 @@ def text(
         is_ordered: See `combined`.
         finish: See `combined`.
         is_single: Whether rows have one element.
-        fetches: Whether to prefetch rows of the result.
+        is_large: Whether the result is large, see `_LARGE_BYTES`.
     """
     code = Code()
     count, segments, size = code.sizes(3)
@@ -126,15 +128,17 @@ def text(
     wrong = _has_wrong(code, index, ids, count, segments, is_ordered)
     code.store("i64", code.let(f"zext i1 {wrong} to i64"), code.at("i64", state, "%part"))
     with code.unless(wrong):
-        with code.loop(0, segments) as segment:
-            place = code.at(kind, out, code.multiply(segment, width))
-            _spread(code, kind, place, start, stop, _initial(kind, function))
+        if not is_large or function != "add":
+            with code.loop(0, segments) as segment:
+                place = code.at(kind, out, code.multiply(segment, width))
+                _spread(code, kind, place, start, stop, _initial(kind, function))
         if finish:
             code.clear(counts, code.multiply(segments, 8))
+        # Of ordered numbers, the current segment's is not stored: reading it again takes longer.
         running = code.variable(kind, _initial(kind, function)) if is_ordered and is_single else ""
         held = code.variable("i64", 0)
         with code.loop(0, count) as row:
-            if fetches:
+            if is_large:
                 later = code.smaller(code.add(row, _AHEAD), code.subtract(count, 1))
                 there = code.multiply(code.load_index(index, ids, later), width)
                 code.prefetch(code.at(kind, out, code.add(there, start)), writes=True)
@@ -152,7 +156,7 @@ def text(
                         code.store(kind, made, code.at(kind, out, before), _BYTES[kind])
                         code.set(running, _initial(kind, function), kind)
                     code.set(held, segment)
-                    target = running  # stored values take longer to be read again
+                    target = running
                 for lanes, at in _vectors(code, start, stop):
                     _combine(code, kind, lanes, function, (source, target), at)
         if running:

@@ -77,12 +77,24 @@ def test_means(row: tuple[int, ...], dtype: Any) -> None:
 @pytest.mark.parametrize("columns", [33, 64, 100])
 def test_threads_share_columns(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(combined_rows, "_SHARED_BYTES", 1)
-    monkeypatch.setattr(combined_rows, "_FETCHED_BYTES", 1)
+    monkeypatch.setattr(combined_rows, "_LARGE_BYTES", 1)
     generator = np.random.default_rng(5)
     rows = generator.standard_normal((500, columns))
     ids = np.sort(generator.integers(0, 9, 500))
     found = combined("add", rows, ids, 10, True, "zero")
     np.testing.assert_array_equal(found, expected("add", rows, ids, 10))
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize("row", [(), (5,), (40,)])
+def test_large_results(
+    row: tuple[int, ...], function: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(combined_rows, "_LARGE_BYTES", 1)
+    generator = np.random.default_rng(5)
+    rows, ids = generator.standard_normal((50, *row)), generator.integers(-2, 90, 50)
+    found = combined(function, rows, ids, 100)
+    np.testing.assert_array_equal(found, expected(function, rows, ids, 100))
 
 
 @pytest.mark.parametrize("wrong", [0, 1, 17, 39])
