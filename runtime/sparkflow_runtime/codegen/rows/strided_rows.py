@@ -51,7 +51,8 @@ def copy_view(view: Array, target: Array) -> bool:
         or not target.flags.c_contiguous
     ):
         return False
-    run = _bound(view.shape, view.strides, view.dtype.itemsize, threads.count())
+    thread_count = threads.count() if view.nbytes >= _SHARED_BYTES else 1
+    run = _bound(view.shape, view.strides, view.dtype.itemsize, thread_count)
     return run is not None and run(view, target)
 
 
@@ -79,7 +80,7 @@ def _bound(
         sizes,
         (entry.NOT_COUNTED, entry.NOT_COUNTED),
         loops[0][0],
-        thread_count if is_shared else 1,
+        thread_count,
         releases_gil=is_shared,
     )
 
