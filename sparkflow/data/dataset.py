@@ -132,8 +132,9 @@ class Dataset(DatasetMethods):
 
         Args:
             map_func: Maps the components of an element to tensors; called once, to build a graph.
-            num_parallel_calls: The number of elements computed in parallel; the order is kept.
-                Calls of less than 50 µs are made one after the other, which is faster.
+            num_parallel_calls: The most elements computed in parallel, by threads; as many as
+                there are cores for `AUTOTUNE`. The order is kept. Threads are used where they are
+                faster than the thread that takes the elements, which is measured.
             deterministic: Accepted; the order is always kept.
             synchronous: Accepted.
             use_unbounded_threadpool: Accepted.

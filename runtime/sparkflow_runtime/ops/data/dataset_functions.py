@@ -7,6 +7,7 @@ inputs of the node.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from sparkflow_runtime.errors import InvalidArgumentError, OutOfRangeError
@@ -24,6 +25,7 @@ from sparkflow_runtime.resources.datasets import (
 )
 from sparkflow_runtime.resources.datasets.dataset import Call, Dataset, Element
 from sparkflow_runtime.resources.datasets.dataset_transforms import batched
+from sparkflow_runtime.resources.datasets.faster_way import FasterWay
 
 _FUNCTION = Attr("func")
 _F = {"f": _FUNCTION, "Targuments": list_attr("type")}
@@ -80,7 +82,27 @@ class MapDataset(_OfFunction):
         return dataset_functions.mapped(source, call)
 
 
-def in_parallel(source: Dataset, call: Call, parallel: int) -> Dataset:
+class _InThreads(_OfFunction):
+    """A dataset that may call its function in threads."""
+
+    def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """The kernel makes the dataset; all that one node makes share their experience."""
+        name, count = node.attrs[self.function], len(node.attrs["Targuments"])
+        made, way = self.made_in_threads, FasterWay()
+
+        def run(source: Dataset, *rest: Any) -> Dataset:
+            return made(source, call_with(context, name, rest[:count]), rest[count:], way)
+
+        return run
+
+    def made_in_threads(
+        self, source: Dataset, call: Call, rest: Sequence[Array], way: FasterWay
+    ) -> Dataset:
+        """The dataset, from the inputs that follow those captured."""
+        raise NotImplementedError(self.op_type)
+
+
+def in_parallel(source: Dataset, call: Call, parallel: int, way: FasterWay) -> Dataset:
     """Maps with a number of parallel calls; -1 chooses it automatically.
 
     Raises:
@@ -90,11 +112,11 @@ def in_parallel(source: Dataset, call: Call, parallel: int) -> Dataset:
         raise InvalidArgumentError(message="num_parallel_calls must be greater than zero.")
     if parallel == 1:
         return dataset_functions.mapped(source, call)
-    return dataset_threads.mapped_in_parallel(source, call, parallel)
+    return dataset_threads.mapped_in_parallel(source, call, parallel, way)
 
 
 @register
-class ParallelMapDataset(_OfFunction):
+class ParallelMapDataset(_InThreads):
     """The same with several parallel calls."""
 
     inputs = f"{MapDataset.inputs}, num_parallel_calls: int32"
@@ -107,9 +129,11 @@ class ParallelMapDataset(_OfFunction):
         **_METADATA,
     }
 
-    def made(self, source: Dataset, call: Call, rest: Sequence[Array], node: NodeView) -> Dataset:
+    def made_in_threads(
+        self, source: Dataset, call: Call, rest: Sequence[Array], way: FasterWay
+    ) -> Dataset:
         """Mapped."""
-        return in_parallel(source, call, integer(rest[0], "num_parallel_calls"))
+        return in_parallel(source, call, integer(rest[0], "num_parallel_calls"), way)
 
 
 @register
@@ -129,7 +153,7 @@ class ParallelMapDatasetV2(ParallelMapDataset):
 
 
 @register
-class MapAndBatchDataset(_OfFunction):
+class MapAndBatchDataset(_InThreads):
     """Batches of the results of a function applied to each element."""
 
     inputs = (
@@ -137,10 +161,12 @@ class MapAndBatchDataset(_OfFunction):
     )
     attrs = {**_F, **OUTPUTS, "preserve_cardinality": bool_attr(False), **_METADATA}
 
-    def made(self, source: Dataset, call: Call, rest: Sequence[Array], node: NodeView) -> Dataset:
+    def made_in_threads(
+        self, source: Dataset, call: Call, rest: Sequence[Array], way: FasterWay
+    ) -> Dataset:
         """Mapped, then stacked."""
         size, parallel, drop = rest
-        mapped = in_parallel(source, call, integer(parallel, "num_parallel_calls"))
+        mapped = in_parallel(source, call, integer(parallel, "num_parallel_calls"), way)
         return batched(mapped, integer(size, "batch_size"), bool(drop))
 
 
@@ -186,17 +212,20 @@ class InterleaveDataset(_OfFunction):
         return dataset_functions.interleaved(source, call, cycle, block)
 
 
-class _ParallelInterleave(_OfFunction):
+class _ParallelInterleave(_InThreads):
     """The same; each open dataset is read by its own thread."""
 
-    def made(self, source: Dataset, call: Call, rest: Sequence[Array], node: NodeView) -> Dataset:
+    def made_in_threads(
+        self, source: Dataset, call: Call, rest: Sequence[Array], way: FasterWay
+    ) -> Dataset:
         """In turn, in the same order."""
         cycle, block = integer(rest[0], "cycle_length"), integer(rest[1], "block_length")
-        begin = dataset_threads.begin_in_thread(max(2 * block, 2))
+        size = max(2 * block, 2)
         if cycle == dataset_threads.AUTOTUNE:
             cycle = dataset_threads.MOST_THREADS
         if cycle > dataset_threads.MOST_THREADS:
             return dataset_functions.interleaved(source, call, cycle, block)
+        begin = partial(dataset_threads.begin_in_thread, size, way)
         return dataset_functions.interleaved(source, call, cycle, block, begin)
 
 

@@ -8,28 +8,25 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
 from sparkflow_runtime.errors import CancelledError, OutOfRangeError
 from sparkflow_runtime.resources.datasets.dataset import Call, Dataset, Element, ElementIterator
+from sparkflow_runtime.resources.datasets.faster_way import FasterWay
 from sparkflow_runtime.resources.waiting import wait_for
 
 AUTOTUNE: Final = -1
 MOST_THREADS: Final = 16
 """More threads than this are no faster in one interpreter."""
 _AUTOTUNED_BUFFER: Final = 8
-_SHORT_S: Final = 50e-6
-"""Calls that take less are short: giving one to another thread and back takes 90 us or more."""
-_ENOUGH: Final = 16
 _JOIN_S: Final = 5.0
 """How long closing waits for a thread that is computing; Python cannot be interrupted."""
+_NOTHING_READY: Final = object()
 
 
 class _FunctionStep:
@@ -125,41 +122,64 @@ class _ConsumersStep(_FunctionStep):
 
 
 class _Prefetched(ElementIterator):
-    """A buffer that a thread fills. `_changed` guards `_ready`, `_ended`, `_closed`, `_thread`."""
+    """A buffer that a thread fills, as long as that is faster than computing without it.
 
-    def __init__(self, source: ElementIterator, size: int) -> None:
-        self._source, self._size = source, size
+    Once the consumer computes itself, the thread waits. `_changed` guards `_ready`, `_ended`,
+    `_closed`, `_thread`, `_rests` and `_fills`.
+    """
+
+    def __init__(self, source: ElementIterator, size: int, way: FasterWay) -> None:
+        self._source, self._size, self._way = source, size, way
         self._changed = threading.Condition()
         self._ready: deque[Element | Exception] = deque()
         self._ended = False
         self._closed = False
         self._thread: threading.Thread | None = None
+        self._rests = False
+        self._fills = False
         self._step = BackgroundStep()
 
     def next(self, step: Any) -> Element | None:
-        if self._thread is None and not self._start():
+        if self._rests == self._way.by_threads:
+            with self._changed:
+                self._rests = not self._rests
+                self._changed.notify_all()
+        if not self._rests and self._thread is None and not self._start():
             return None
         found: Any = wait_for(self._changed, self._take, step)
+        if found is _NOTHING_READY:
+            found = self._source.next(_ConsumersStep(self._step, step))
+            if found is None:
+                self._end()
         if isinstance(found, Exception):
             raise found
+        self._way.count(self._size + 1)
         return found or None
+
+    def _end(self) -> None:
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
 
     def _start(self) -> bool:
         """Starts the thread, which `close` then waits for; returns False if it was closed."""
         with self._changed:
             if self._thread is None and not self._closed:
                 thread = threading.Thread(target=self._fill, name="sparkflow-prefetch", daemon=True)
+                self._fills = True
                 thread.start()
                 self._thread = thread
             return self._thread is not None
 
-    def _take(self) -> Element | Exception | None:
+    def _take(self) -> Any:
         if self._ready:
             self._changed.notify_all()
             return self._ready.popleft()
         if self._closed:
             raise CancelledError(message="The iterator was closed")
-        return () if self._ended else None
+        if self._ended:
+            return ()
+        return _NOTHING_READY if self._rests and not self._fills else None
 
     def _fill(self) -> None:
         item: Element | Exception | None
@@ -170,15 +190,21 @@ class _Prefetched(ElementIterator):
                 except Exception as error:  # raised when the element is requested
                     item = error
                 with self._changed:
+                    self._fills = False
                     if item is None:
                         self._ended = True
                     else:
                         self._ready.append(item)
                     self._changed.notify_all()
-                    while len(self._ready) >= self._size and not self._closed:
+                    while not self._must_go_on():
                         self._changed.wait()
                     if self._closed or self._ended:
                         return
+                    self._fills = True
+
+    def _must_go_on(self) -> bool:
+        has_room = not self._rests and len(self._ready) < self._size
+        return has_room or self._closed or self._ended
 
     def close(self) -> None:
         with self._changed:
@@ -197,65 +223,55 @@ def prefetched(source: Dataset, size: int) -> Dataset:
     if size == 0:
         return source
     limit = _AUTOTUNED_BUFFER if size < 0 else size
-    return Dataset(lambda: _Prefetched(source.iterate(), limit), source.length)
+    way = FasterWay()
+    return Dataset(lambda: _Prefetched(source.iterate(), limit, way), source.length)
 
 
-def begin_in_thread(size: int) -> Callable[[Dataset], ElementIterator]:
-    """Returns a function that creates iterators which compute up to `size` elements in advance."""
-    return lambda dataset: _Prefetched(dataset.iterate(), size)
+def begin_in_thread(size: int, way: FasterWay, dataset: Dataset) -> ElementIterator:
+    """Returns an iterator that computes up to `size` elements in advance, where that is faster."""
+    return _Prefetched(dataset.iterate(), size, way)
 
 
 class _MappedInParallel(ElementIterator):
     """Keeps the given number of calls in progress; returns the results in order.
 
-    Calls that take less time than giving them to another thread are made by the consumer's thread,
-    after `_ENOUGH` short ones. `_done` guards `_closed` and `_pool`.
+    The consumer's thread makes the calls as long as that is faster than giving them to others.
+    `_done` guards `_closed` and `_pool`.
     """
 
-    def __init__(self, source: ElementIterator, call: Call, parallel: int) -> None:
-        self._source, self._call, self._parallel = source, call, parallel
+    def __init__(self, source: ElementIterator, call: Call, parallel: int, way: FasterWay) -> None:
+        self._source, self._call, self._parallel, self._way = source, call, parallel, way
         self._pool: ThreadPoolExecutor | None = None
-        self._pending: deque[Future[tuple[Element, float]]] = deque()
+        self._pending: deque[Future[Element]] = deque()
         self._done = threading.Condition()
         self._step = BackgroundStep()
-        self._short_calls = 0
         self._ended = False
         self._closed = False
 
     def next(self, step: Any) -> Element | None:
-        if self._short_calls < _ENOUGH:
+        if self._way.by_threads:
             self._start(step)
-        if self._pending:
-            future = self._pending.popleft()
-            wait_for(self._done, lambda: future.done() or None, step)
-            finish: Callable[[], tuple[Element, float]] = future.result
-        elif self._ended:
-            return None
-        else:
-            self._require_open()
-            element = self._source.next(step)
-            if element is None:
-                self._ended = True
-                return None
-            finish = partial(self._timed, _ConsumersStep(self._step, step), element)
         try:
-            result, seconds = finish()
+            if self._pending:
+                future = self._pending[0]
+                if not future.done():
+                    wait_for(self._done, lambda: future.done() or None, step)
+                result = self._pending.popleft().result()
+            elif self._ended:
+                return None
+            else:
+                self._require_open()
+                element = self._source.next(step)
+                if element is None:
+                    self._ended = True
+                    return None
+                result = self._call(_ConsumersStep(self._step, step), element)
         except OutOfRangeError:
             self._ended = True
+            self._pending.clear()
             return None
-        self._count(seconds)
+        self._way.count(self._parallel)
         return result
-
-    def _timed(self, step: Any, element: Element) -> tuple[Element, float]:
-        """Returns the result of a call and the seconds that it took."""
-        began = time.perf_counter()
-        result = self._call(step, element)
-        return result, time.perf_counter() - began
-
-    def _count(self, seconds: float) -> None:
-        """Records a call; a long one undoes as many short ones as would have taken its time."""
-        change = 1 if seconds < _SHORT_S else -int(seconds / _SHORT_S)
-        self._short_calls = min(max(self._short_calls + change, 0), 2 * _ENOUGH)
 
     def _require_open(self) -> None:
         if self._closed:
@@ -264,7 +280,7 @@ class _MappedInParallel(ElementIterator):
     def _start(self, step: Any) -> None:
         while len(self._pending) < self._parallel and not self._ended:
             self._require_open()
-            future: Future[tuple[Element, float]]
+            future: Future[Element]
             try:
                 element = self._source.next(step)
             except Exception as error:  # raised at its place in the order
@@ -286,11 +302,11 @@ class _MappedInParallel(ElementIterator):
             future.add_done_callback(self._notify)
             self._pending.append(future)
 
-    def _run(self, element: Element) -> tuple[Element, float]:
+    def _run(self, element: Element) -> Element:
         with np.errstate(all="ignore"):
-            return self._timed(self._step, element)
+            return self._call(self._step, element)
 
-    def _notify(self, _: Future[tuple[Element, float]]) -> None:
+    def _notify(self, _: Future[Element]) -> None:
         with self._done:
             self._done.notify_all()
 
@@ -304,11 +320,14 @@ class _MappedInParallel(ElementIterator):
         self._source.close()
 
 
-def mapped_in_parallel(source: Dataset, call: Call, parallel: int) -> Dataset:
+def mapped_in_parallel(
+    source: Dataset, call: Call, parallel: int, way: FasterWay | None = None
+) -> Dataset:
     """Maps a function over the elements, with up to `parallel` calls in progress.
 
-    Results keep their order. `AUTOTUNE` for one call per core. Short calls are made one after the
-    other, which is faster.
+    Results keep their order. `AUTOTUNE` for one call per core. Calls are made one after the other
+    while that is faster.
     """
     count = (os.cpu_count() or 1) if parallel == AUTOTUNE else parallel
-    return Dataset(lambda: _MappedInParallel(source.iterate(), call, count), source.length)
+    used = FasterWay() if way is None else way
+    return Dataset(lambda: _MappedInParallel(source.iterate(), call, count, used), source.length)

@@ -1,8 +1,7 @@
-"""Threads of datasets: what they compute in advance, when they end, and who makes short calls."""
+"""Threads of datasets: what they compute in advance, when they end, and who computes."""
 
 import contextlib
 import threading
-import time
 
 import pytest
 
@@ -174,106 +173,118 @@ def test_calls_run_at_the_same_time():
     assert values(dataset_threads.mapped_in_parallel(numbers(4), meet, 2)) == [0, 1, 2, 3]
 
 
+class Way:
+    """A `FasterWay` that the test decides."""
+
+    def __init__(self, by_threads):
+        self.by_threads = by_threads
+
+    def count(self, ahead):
+        """Counts nothing."""
+
+
 class Mapped:
     """An iterator over the numbers from 0, with the threads in which the function was called."""
 
-    def __init__(self, function, count=1000, parallel=2):
+    def __init__(self, function, by_threads=False, kind="map"):
         self.threads = []
 
         def call(step, element):
             self.threads.append(threading.get_ident())
             return function(step, element)
 
-        mapped = dataset_threads.mapped_in_parallel(numbers(count), call, parallel)
-        self.iterator = mapped.iterate()
+        self.way = Way(by_threads)
+        if kind == "map":
+            dataset = dataset_threads.mapped_in_parallel(numbers(100), call, 2, self.way)
+            self.iterator = dataset.iterate()
+        else:
+            dataset = dataset_functions.mapped(numbers(100), call)
+            self.iterator = dataset_threads.begin_in_thread(2, self.way, dataset)
         self.step = FakeStep()
 
     def next(self, count=1):
         """Returns this many results."""
         return [int(self.iterator.next(self.step)[0]) for _ in range(count)]
 
-    def make_calls_here(self):
-        """Takes elements until the function is called in this thread; returns how many."""
-        for taken in range(1, 500):
-            self.next()
-            if self.threads[-1] == threading.get_ident():
-                return taken
-        raise AssertionError("all calls were made by other threads")
 
-
-@pytest.fixture
-def short(monkeypatch):
-    """A call is short if it does not wait, on busy machines as well."""
-    monkeypatch.setattr(dataset_threads, "_SHORT_S", 0.02)
+KINDS = pytest.mark.parametrize("kind", ["map", "prefetch"])
 
 
 def negated(step, element):
     return (-element[0],)
 
 
-def test_short_calls_are_made_by_the_consumer(short):
-    mapped = Mapped(negated)
-    taken = mapped.make_calls_here()
-    assert taken >= 16
-    assert mapped.next(100) == [-number for number in range(taken, taken + 100)]
-    assert set(mapped.threads[-100:]) == {threading.get_ident()}
+@KINDS
+def test_the_consumer_computes_where_that_is_faster(kind):
+    mapped = Mapped(negated, kind=kind)
+    assert mapped.next(100) == [-number for number in range(100)]
+    assert set(mapped.threads) == {threading.get_ident()}
+    assert mapped.iterator.next(mapped.step) is None
+    assert mapped.iterator.next(mapped.step) is None
+    assert sparkflow_threads() == []
     mapped.iterator.close()
 
 
-def test_long_calls_are_made_at_the_same_time(short):
+@KINDS
+def test_all_elements_arrive_in_order_while_the_way_changes(kind):
+    mapped = Mapped(negated, kind=kind)
+    for number in range(100):
+        mapped.way.by_threads = number % 7 < 3
+        assert mapped.next() == [-number]
+    assert mapped.iterator.next(mapped.step) is None
+    assert len(set(mapped.threads)) > 1
+    assert threading.get_ident() in mapped.threads
+    mapped.iterator.close()
+    assert sparkflow_threads() == []
+
+
+@KINDS
+def test_threads_end_with_data_that_the_consumer_has_ended(kind):
+    mapped = Mapped(negated, by_threads=True, kind=kind)
+    mapped.next(3)
+    mapped.way.by_threads = False
+    mapped.next(97)
+    assert mapped.iterator.next(mapped.step) is None
+    mapped.iterator.close()
+    assert sparkflow_threads() == []
+
+
+def test_calls_in_threads_are_made_at_the_same_time():
     both = threading.Barrier(2)
 
-    def slow(step, element):
+    def meet(step, element):
         both.wait(DEADLINE_S)
-        time.sleep(0.03)
         return element
 
-    mapped = Mapped(slow, 40)
-    assert mapped.next(40) == list(range(40))
+    mapped = Mapped(meet, by_threads=True)
+    assert mapped.next(100) == list(range(100))
     assert threading.get_ident() not in mapped.threads
     mapped.iterator.close()
 
 
-def test_calls_that_become_long_go_back_to_threads(short):
-    sleeps = threading.Event()
-
+@KINDS
+def test_the_consumer_gets_errors_in_their_place_and_the_end(kind):
     def function(step, element):
-        if sleeps.is_set():
-            time.sleep(0.7)
-        return element
-
-    mapped = Mapped(function)
-    taken = mapped.make_calls_here()
-    sleeps.set()
-    mapped.next()
-    sleeps.clear()
-    before = len(mapped.threads)
-    assert mapped.next(3) == list(range(taken + 1, taken + 4))
-    assert threading.get_ident() not in mapped.threads[before:]
-    mapped.iterator.close()
-
-
-def test_the_consumer_gets_errors_in_their_place_and_the_end(short):
-    def function(step, element):
-        if element[0] == 800:
-            raise InvalidArgumentError(message="eight hundred")
-        if element[0] == 900:
+        if element[0] == 80:
+            raise InvalidArgumentError(message="eighty")
+        if element[0] == 90:
             raise OutOfRangeError(message="no more")
         return element
 
-    mapped = Mapped(function)
-    taken = mapped.make_calls_here()
-    mapped.next(800 - taken)
-    with pytest.raises(InvalidArgumentError, match="eight hundred"):
-        mapped.next()
-    assert mapped.next(99) == list(range(801, 900))
-    assert mapped.iterator.next(mapped.step) is None
-    assert mapped.iterator.next(mapped.step) is None
-    mapped.iterator.close()
+    for by_threads in (False, True):
+        mapped = Mapped(function, by_threads, kind)
+        mapped.next(80)
+        with pytest.raises(InvalidArgumentError, match="eighty"):
+            mapped.next()
+        assert mapped.next(9) == list(range(81, 90))
+        assert mapped.iterator.next(mapped.step) is None
+        assert mapped.iterator.next(mapped.step) is None
+        mapped.iterator.close()
 
 
+@KINDS
 @pytest.mark.parametrize("end", ["close", "cancel"])
-def test_a_call_of_the_consumer_ends_with_the_iterator_and_with_its_step(short, end):
+def test_a_call_of_the_consumer_ends_with_the_iterator_and_with_its_step(end, kind):
     blocks, waiting = threading.Event(), threading.Event()
 
     def function(step, element):
@@ -286,8 +297,8 @@ def test_a_call_of_the_consumer_ends_with_the_iterator_and_with_its_step(short, 
             step.check_cancelled()
         return element
 
-    mapped = Mapped(function)
-    mapped.make_calls_here()
+    mapped = Mapped(function, kind=kind)
+    mapped.next(3)
     blocks.set()
     errors = []
 
@@ -310,11 +321,40 @@ def test_a_call_of_the_consumer_ends_with_the_iterator_and_with_its_step(short, 
     mapped.iterator.close()
 
 
-def test_a_closed_iterator_makes_no_calls(short):
-    mapped = Mapped(negated)
-    mapped.make_calls_here()
+@KINDS
+def test_a_closed_iterator_makes_no_calls(kind):
+    mapped = Mapped(negated, kind=kind)
+    mapped.next(3)
     mapped.iterator.close()
     before = len(mapped.threads)
     with pytest.raises(CancelledError):
         mapped.next()
     assert len(mapped.threads) == before
+
+
+def test_a_wait_that_is_cancelled_loses_no_element():
+    release = threading.Event()
+
+    def wait(step, element):
+        assert release.wait(DEADLINE_S)
+        return element
+
+    mapped = Mapped(wait, by_threads=True)
+    errors = []
+
+    def ask():
+        try:
+            mapped.next()
+        except CancelledError as error:
+            errors.append(error)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    assert mapped.step.waiting.wait(DEADLINE_S)
+    mapped.step.cancel()
+    asking.join(DEADLINE_S)
+    assert len(errors) == 1
+    release.set()
+    mapped.step = FakeStep()
+    assert mapped.next(3) == [0, 1, 2]
+    mapped.iterator.close()
