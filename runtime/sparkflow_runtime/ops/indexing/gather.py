@@ -116,7 +116,9 @@ def gather_into(params: Array, indices: Array, out: Array) -> None:
     """
     if not params.ndim:
         raise InvalidArgumentError(message=_OF_SCALARS)
-    if row_kernels.gather(params, indices, out) is None:
+    if not indices.ndim and 0 <= (row := int(indices)) < params.shape[0]:
+        out[...] = params[row]  # 0.5 us, machine code 6
+    elif row_kernels.gather(params, indices, out) is None:
         out[...] = _take(np, params, indices, 0)
 
 
