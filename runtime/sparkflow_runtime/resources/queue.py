@@ -226,14 +226,15 @@ class QueueState:
         return operation
 
     def _advance(self) -> None:
+        enqueues, dequeues = self._enqueues, self._dequeues
         moved = True
         while moved:
-            moved = self._serve_first(self._enqueues) | self._serve_first(self._dequeues)
+            moved = bool(enqueues) and self._serve_first(enqueues)
+            if dequeues and self._serve_first(dequeues):
+                moved = True
 
     def _serve_first(self, line: deque[Operation]) -> bool:
         """Advances the first operation as far as possible; returns whether anything changed."""
-        if not line:
-            return False
         first = line[0]
         if line is self._dequeues:
             moved = self._take(first)
@@ -289,7 +290,8 @@ class QueueState:
 class Queue:
     """A queue that steps of several sessions share. Safe to use from several threads.
 
-    `_lock` guards `_state`, `_waiting` and `_parked`. Arrays are copied when they enter, so that
+    `_lock` guards `_state`, `_waiting` and `_parked`; each waiting operation has its own condition,
+    so that only threads which can go on are woken. Arrays are copied when they enter, so that
     what happens to their source later (a variable, for instance) does not reach the queue.
 
     Args:
@@ -315,8 +317,7 @@ class Queue:
         self._pads = pads
         # used directly: `Condition` enters it in Python code, which is slower
         self._lock = threading.Lock()
-        self._changed = threading.Condition(self._lock)
-        self._waiting: list[Operation] = []
+        self._waiting: list[tuple[Operation, threading.Condition]] = []
         self._parked: list[Operation] = []  # of runs that wait in no thread
 
     def enqueue(self, components: Sequence[Any], step: Cancellation) -> None:
@@ -451,10 +452,11 @@ class Queue:
         return operation
 
     def _served(self) -> list[Operation]:
-        """Wakes waiting threads if one can continue; returns the parked requests to notify."""
-        if any(each.done for each in self._waiting):
-            self._changed.notify_all()
-        if not any(each.done for each in self._parked):
+        """Wakes the waiting threads that can continue; returns the parked requests to notify."""
+        for operation, ended in self._waiting:
+            if operation.done:
+                ended.notify_all()
+        if not self._parked or not any(each.done for each in self._parked):
             return []
         served = [each for each in self._parked if each.done]
         self._parked = [each for each in self._parked if not each.done]
@@ -469,10 +471,12 @@ class Queue:
         return operation
 
     def _wait(self, operation: Operation, step: Cancellation) -> None:
+        ended = threading.Condition(self._lock)
+        waiting = operation, ended
         with self._lock:
-            self._waiting.append(operation)
+            self._waiting.append(waiting)
         try:
-            wait_for(self._changed, lambda: True if operation.done else None, step)
+            wait_for(ended, lambda: True if operation.done else None, step)
         except BaseException as error:
             with self._lock:
                 if not operation.done:
@@ -484,7 +488,7 @@ class Queue:
             raise
         finally:
             with self._lock:
-                self._waiting.remove(operation)
+                self._waiting.remove(waiting)
 
     def _checked(self, components: Sequence[Any], rows: int | None = None) -> list[Any]:
         """Returns copies of the components, each with `rows` rows of the queue's shape if given."""
