@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -21,6 +23,7 @@ from sparkflow_runtime.passes.partitioning.partition import Partition
 
 if TYPE_CHECKING:
     from sparkflow_runtime.master.cost_graph import CostModel
+    from sparkflow_runtime.master.taking_turns import TakingTurns
     from sparkflow_runtime.passes.partitioning.openings import Opening
 
 
@@ -38,6 +41,8 @@ class Part:
 
 class Executable:
     """Partitions registered with their workers. Several threads may run it at once.
+
+    `_lock` guards `_turns`.
 
     Attributes:
         partitions: What was registered, for RunMetadata.
@@ -73,6 +78,8 @@ class Executable:
         self._others = [self._with_opening(part) for part in others]
         self._loops = False
         self._direct = self._direct_call()
+        self._lock = threading.Lock()
+        self._turns: TakingTurns | None = None
 
     def run(
         self,
@@ -162,8 +169,14 @@ class Executable:
                 )
 
     def callable(self, *, repeats: bool = False) -> Callable[..., list[Any]]:
-        """Returns a function of the fed values that runs a step, see `run`, with less overhead."""
+        """Returns a function of the fed values that runs a step, see `run`, with less overhead.
+
+        Args:
+            repeats: Whether it may run the step several times.
+        """
         direct, check, dtypes = self._direct, self.steps.check, self._dtypes
+        if repeats and self._repeats_here():
+            return partial(self._run_in_turn, self._shared_turns())
         if direct is None or self._timeout_s is not None:
             return lambda *args: self.run(args, repeats=repeats)
 
@@ -174,6 +187,37 @@ class Executable:
             return direct(args)
 
         return call
+
+    def _repeats_here(self) -> bool:
+        """Whether a step can consist of several runs: the only partition is here, and waits."""
+        if len(self.parts) != 1 or self._here is None or self._dtypes or self._num_results:
+            return False
+        if self._direct is not None or self._timeout_s is not None:
+            return False
+        link = self._here.link
+        assert isinstance(link, LocalLink)
+        graph = link.worker.graph(self.session, self._here.handle)
+        return graph.takes_step and not graph.wanted and not graph.number
+
+    def _shared_turns(self) -> TakingTurns:
+        from sparkflow_runtime.master.taking_turns import TakingTurns
+
+        with self._lock:
+            if self._turns is None:
+                self._turns = TakingTurns()
+            return self._turns
+
+    def _run_in_turn(self, turns: TakingTurns) -> list[Any]:
+        turns.run(self._run_repeatedly)
+        return []
+
+    def _run_repeatedly(self, for_s: float) -> int:
+        assert self._here is not None
+        link, handle = self._here.link, self._here.handle
+        assert isinstance(link, LocalLink)
+        step = self.steps.begin()
+        run = partial(link.run_repeatedly, self.session, handle, step, for_s)
+        return int(self.steps.run(step, tuple, run)[0])
 
     def _with_opening(self, part: Part) -> Part:
         """Returns a part, with the opening with which a step can begin with it if it is remote."""

@@ -195,6 +195,10 @@ class LocalLink:
         values = self.worker.run(graph, step.id, given, record, shortcuts)
         return dict(zip(graph.program.results, values, strict=True))
 
+    def run_repeatedly(self, session: str, handle: str, step: RunningStep, for_s: float) -> int:
+        """Runs a partition in this thread again and again, see `Worker.run_repeatedly`."""
+        return self.worker.run_repeatedly(self.worker.graph(session, handle), step.id, (), for_s)
+
     def run_loop(
         self,
         session: str,

@@ -330,6 +330,39 @@ class Worker:
         end(ended_well=True)
         return values
 
+    def run_repeatedly(
+        self, graph: RegisteredGraph, step_id: int, args: Sequence[Any], for_s: float
+    ) -> int:
+        """Runs a partition, which exchanges nothing with others, again and again as one step.
+
+        Args:
+            graph: The partition; it takes a step.
+            step_id: The step.
+            args: Fed values.
+            for_s: No run begins later than this.
+
+        Returns:
+            How often it was run.
+
+        Raises:
+            OpError: A kernel failed, or the step was aborted.
+        """
+        rendezvous = self.rendezvous.find(step_id)
+        rendezvous.session = graph.session
+        step, end = self._begin(step_id, rendezvous, {})
+        until, count = time.perf_counter() + for_s, 0
+        try:
+            while not count or time.perf_counter() < until:
+                step.check_cancelled()
+                graph.program.run(step, args)
+                count += 1
+        except BaseException as error:
+            rendezvous.abort(error)
+            end()
+            raise
+        end(ended_well=True)
+        return count
+
     def run_parted(
         self,
         graph: RegisteredGraph,

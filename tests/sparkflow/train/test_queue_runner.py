@@ -1,7 +1,10 @@
 """Queue runners: threads that fill queues of a session."""
 
+import contextlib
 import itertools
+import threading
 
+import numpy as np
 import pytest
 
 import sparkflow as tf
@@ -35,7 +38,7 @@ def run_all(session, coord=None):
     return tf.train.start_queue_runners(session, coord)
 
 
-@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("threads", [1, 3, 16])
 def test_a_runner_fills_until_its_data_end(session, threads):
     queue, runner = counting(20, threads)
     tf.train.add_queue_runner(runner)
@@ -52,13 +55,58 @@ def test_a_runner_fills_until_its_data_end(session, threads):
     assert runner.exceptions_raised == []
 
 
-def test_a_stop_ends_threads_that_wait(session):
-    _, runner = counting(1000)
+@pytest.mark.parametrize("threads", [1, 16])
+def test_a_stop_ends_threads_that_wait(session, threads):
+    _, runner = counting(1000, threads)
     tf.train.add_queue_runner(runner)
     coord = tf.train.Coordinator()
     started = run_all(session, coord)
     coord.request_stop()
     coord.join(started, stop_grace_period_secs=60)
+
+
+@pytest.mark.parametrize("threads", [1, 16])
+def test_the_end_of_the_session_ends_threads_that_wait(threads):
+    _, runner = counting(1000, threads)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        coord = tf.train.Coordinator()
+        started = runner.create_threads(session, coord, start=True)
+    with pytest.raises(tf.errors.CancelledError):
+        coord.join(started, stop_grace_period_secs=60)
+    assert not any(thread.is_alive() for thread in started)
+
+
+def test_one_step_of_this_process_enqueues_several_times():
+    queue = tf.FIFOQueue(1 << 20, tf.int32, [[]])
+    with tf.Session() as session:
+        enqueue = session._make_repeated(queue.enqueue(1))
+        enqueue()
+        first = session.run(queue.size())
+        enqueue()
+        assert session.run(queue.size()) > first > 1
+
+
+def test_threads_of_one_operation_may_wait_for_each_other():
+    both = threading.Barrier(2)
+
+    def meet():
+        both.wait(60)
+        return np.int32(1)
+
+    queue = tf.FIFOQueue(3, tf.int32, [[]])
+    number = tf.py_func(meet, [], tf.int32)
+    number.set_shape([])
+    tf.train.add_queue_runner(tf.train.QueueRunner(queue, [queue.enqueue(number)] * 2))
+    taken = queue.dequeue()
+    coord = tf.train.Coordinator()
+    with tf.Session() as session:
+        started = tf.train.start_queue_runners(session, coord)
+        assert [session.run(taken) for _ in range(20)] == [1] * 20
+        coord.request_stop()
+        both.abort()
+        with contextlib.suppress(tf.errors.OpError):
+            coord.join(started, stop_grace_period_secs=60)
 
 
 def test_a_failure_reaches_who_joins(session):

@@ -25,7 +25,7 @@ from sparkflow_runtime.resources.datasets import (
 )
 from sparkflow_runtime.resources.datasets.dataset import Call, Dataset, Element
 from sparkflow_runtime.resources.datasets.dataset_transforms import batched
-from sparkflow_runtime.resources.datasets.faster_way import FasterWay
+from sparkflow_runtime.resources.faster_way import FasterWay
 
 _FUNCTION = Attr("func")
 _F = {"f": _FUNCTION, "Targuments": list_attr("type")}

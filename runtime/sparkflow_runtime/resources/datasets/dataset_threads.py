@@ -17,7 +17,7 @@ import numpy as np
 
 from sparkflow_runtime.errors import CancelledError, OutOfRangeError
 from sparkflow_runtime.resources.datasets.dataset import Call, Dataset, Element, ElementIterator
-from sparkflow_runtime.resources.datasets.faster_way import FasterWay
+from sparkflow_runtime.resources.faster_way import FasterWay
 from sparkflow_runtime.resources.waiting import wait_for
 
 AUTOTUNE: Final = -1

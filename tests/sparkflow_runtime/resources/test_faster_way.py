@@ -2,8 +2,8 @@
 
 import pytest
 
-from sparkflow_runtime.resources.datasets import faster_way
-from sparkflow_runtime.resources.datasets.faster_way import FasterWay
+from sparkflow_runtime.resources import faster_way
+from sparkflow_runtime.resources.faster_way import FasterWay
 
 
 class Run:

@@ -96,22 +96,23 @@ class FasterWay:
         self._hold_s = _FIRST_HOLD_S
         self._due_s = 0.0
 
-    def count(self, ahead: int) -> None:
-        """Records that a consumer has received an element.
+    def count(self, ahead: int, elements: int = 1) -> None:
+        """Records that elements have been delivered.
 
         Args:
             ahead: The number of elements that threads may have computed before they are needed.
+            elements: How many have been delivered.
         """
         with self._lock:
             if self._has_changed:
                 self._has_changed = False
                 self._skipped = ahead
-            if self._skipped:
-                self._skipped -= 1
-                if not self._skipped:
+            if self._skipped > 0:
+                self._skipped -= elements
+                if self._skipped <= 0:
                     self._begin_window(self._clock())
                 return
-            self._elements += 1
+            self._elements += elements
             now_s = self._clock()
             taken_s = now_s - self._began_s
             if taken_s < _WINDOW_S or (self._elements < _LEAST and taken_s < _LONG_WINDOW_S):
