@@ -6,13 +6,14 @@ type is a numpy record with one integer field, as in TensorFlow.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
 import numpy as np
+
+from sparkflow_runtime.once import once
 
 _REF_OFFSET = 100
 
@@ -230,7 +231,7 @@ _BY_PYTHON: dict[type[Any], DType] = {
 }
 
 
-@functools.cache
+@once
 def _limits(dtype: DType) -> Any:
     if dtype.base not in NUMERIC and not dtype.is_quantized:
         raise TypeError(f"Cannot find minimum or maximum value of {dtype.name}.")

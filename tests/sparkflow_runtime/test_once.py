@@ -151,6 +151,7 @@ VALUES = frozenset(
             "Rule",
             "KeptState",
             "_Dealt",
+            "HostArray",  # of an object that lives for one call
         ),
     }
 )

@@ -88,7 +88,6 @@ class SequenceBatch:
         self._lists = np.full((3, len(self._rows), count), feature_lists.MISSING, np.int64)
         encoded = [key.encode() for key in self._rows]
         feature_lists.find(self._messages, encoded, self._find_by_protobuf, bounds, self._lists)
-        self._by_protobuf = list(self._parsed)
         self.context = ExampleBatch(
             self._contexts(bounds), labels, context.keys, context.dtypes, context.shapes, WHAT
         )
@@ -119,7 +118,7 @@ class SequenceBatch:
             found[number] = self._messages[number][start[number] : end[number]]
 
         substrings(self._messages, start, end - start, by_python, found)
-        for number in self._by_protobuf:
+        for number in self._parsed:
             context = self._message(number).context
             found[number] = Example(features=context).SerializeToString()
         return found
@@ -208,12 +207,13 @@ class SequenceBatch:
                     found[:2, at] = KINDS[kind], len(getattr(feature, kind).value)
 
         counts = lengths
-        if self._by_protobuf:
+        left = list(self._parsed)
+        if left:
             counts = lengths.copy()
-            counts[self._by_protobuf] = 0
+            counts[left] = 0
         given = (counts, *lists[1:])
         feature_lists.features_of(self._messages, given, places, by_protobuf, found)
-        for number in self._by_protobuf:
+        for number in left:
             by_protobuf(number)
         return _Elements(owners, np.arange(len(owners)) - places[owners], *found)
 
@@ -231,8 +231,8 @@ class SequenceBatch:
                 values[place : place + count] = found[:]
 
         counts, left = elements.counts, np.empty(0, np.int64)
-        if self._by_protobuf:
-            is_left = np.isin(elements.owners, self._by_protobuf)
+        if self._parsed:  # also those that were only left when the features of a list were found
+            is_left = np.isin(elements.owners, list(self._parsed))
             counts, left = np.where(is_left, 0, counts), np.flatnonzero(is_left)
         owners = self._messages[elements.owners]
         kind = KIND_OF[dtype]
