@@ -147,6 +147,25 @@ def test_values_are_those_of_the_messages(odd: bool, monkeypatch: pytest.MonkeyP
         assert shape[0] == 40
 
 
+def test_a_feature_that_only_protobuf_reads_is_found_with_its_list() -> None:
+    def field(number: int, data: bytes) -> bytes:
+        return bytes([number << 3 | 2, len(data)]) + data
+
+    plain, unknown = field(1, field(1, b"ab")), b"\x78\x05"
+    features = [field(1, plain), field(1, plain + unknown), field(1, field(1, field(1, b"c")))]
+    entry = field(1, field(1, b"words") + field(2, b"".join(features)))
+    context = SequenceExample()
+    context.context.feature["id"].bytes_list.value.append(b"x")
+    odd = context.SerializeToString() + field(2, entry)
+    assert _outcome([odd]) != _outcome([context.SerializeToString()])
+    strings = np.array([odd, context.SerializeToString(), odd], object)
+    batch = SequenceBatch(strings, ["a", "b", "c"], CONTEXT, ["words"])
+    indices, values, shape = batch.sparse("words", dtypes.string)
+    assert values.tolist() == [b"ab", b"ab", b"c"] * 2
+    assert indices[:, 0].tolist() == [0] * 3 + [2] * 3
+    assert shape.tolist() == [3, 3, 1]
+
+
 def test_dense_lists_are_padded() -> None:
     messages = []
     for count in (2, 0, 3):
