@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from sparkflow_runtime.codegen.machine.llvm_text import Code, Value
-from sparkflow_runtime.codegen.strings.objects import Array, Elements, for_each
+from sparkflow_runtime.codegen.strings.objects import Array, Elements, byte_at, mapped
 
 _ALPHABET: Final = np.frombuffer(
     b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", np.uint8
@@ -27,7 +27,7 @@ def encoded(strings: Array, is_padded: bool, by_python: Callable[[bytes], bytes]
         is_padded: Whether `=` fills the last four characters.
         by_python: Encodes one string.
     """
-    return _mapped(encoded_text, (is_padded,), strings, _ALPHABET, by_python)
+    return mapped(encoded_text, (is_padded,), strings, by_python, _ALPHABET)
 
 
 def decoded(strings: Array, by_python: Callable[[bytes], bytes]) -> Array:
@@ -37,23 +37,7 @@ def decoded(strings: Array, by_python: Callable[[bytes], bytes]) -> Array:
         strings: [n] objects, bytes, contiguous; `=` at the end may be missing.
         by_python: Decodes one string, or raises.
     """
-    return _mapped(decoded_text, (), strings, _DIGITS, by_python)
-
-
-def _mapped(
-    write: Callable[..., str],
-    arguments: tuple[bool, ...],
-    strings: Array,
-    table: Array,
-    by_python: Callable[[bytes], bytes],
-) -> Array:
-    found = np.empty(strings.size, np.object_)
-
-    def one(number: int) -> None:
-        found[number] = by_python(strings[number])
-
-    for_each(write, arguments, (strings, table, found), one)
-    return found
+    return mapped(decoded_text, (), strings, by_python, _DIGITS)
 
 
 def encoded_text(is_padded: bool) -> str:
@@ -76,12 +60,12 @@ def encoded_text(is_padded: bool) -> str:
         target = elements.create("null", size, found, number, leave_unless)
         with code.loop(0, groups) as group:
             source = code.at("i8", address, code.multiply(group, 3))
-            bits = _joined(code, [_byte(code, source, n) for n in range(3)], 8)
+            bits = _joined(code, [byte_at(code, source, n) for n in range(3)], 8)
             _write(code, alphabet, code.at("i32", target, group), bits, 4)
         source, end = code.at("i8", address, whole), code.at("i32", target, groups)
         for count in (1, 2):
             with code.when(code.compare("eq", rest, count)):
-                given = [_byte(code, source, n) for n in range(count)]
+                given = [byte_at(code, source, n) for n in range(count)]
                 bits = _joined(code, [*given, *["0"] * (3 - count)], 8)
                 _write(code, alphabet, end, bits, count + 1)
                 for place in range(count + 1, 4 if is_padded else 0):
@@ -102,7 +86,7 @@ def decoded_text() -> str:
             end = code.get(last)
             with code.when(code.compare("sgt", end, 0)):
                 at = code.subtract(end, 1)
-                is_pad = code.compare("eq", _byte(code, address, at), _PAD)
+                is_pad = code.compare("eq", byte_at(code, address, at), _PAD)
                 code.set(last, code.select(is_pad, at, end))
         end = code.get(last)
         groups = code.let(f"lshr i64 {end}, 2")
@@ -116,8 +100,8 @@ def decoded_text() -> str:
         def digits_at(place: Value, count: int) -> list[str]:
             values = []
             for n in range(count):
-                byte = _byte(code, address, code.add(place, n))
-                values.append(_byte(code, digits, byte))
+                byte = byte_at(code, address, code.add(place, n))
+                values.append(byte_at(code, digits, byte))
                 code.set(wrong, code.let(f"or i64 {code.get(wrong)}, {values[-1]}"))
             return values
 
@@ -131,11 +115,6 @@ def decoded_text() -> str:
                 _write_bytes(code, start, bits, count - 1)
         leave_unless(code.compare("ult", code.get(wrong), _NO_DIGIT))
     return elements.module()
-
-
-def _byte(code: Code, base: str, place: Value) -> str:
-    byte = code.load("i8", code.at("i8", base, place), 1)
-    return code.let(f"zext i8 {byte} to i64")
 
 
 def _joined(code: Code, values: list[str], bits: int) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 
 from sparkflow_runtime.codegen.machine.llvm_text import Code, Value
 from sparkflow_runtime.codegen.strings.numerals import POWERS, parsed_float, parsed_integer
-from sparkflow_runtime.codegen.strings.objects import Array, Elements, Leave, for_each
+from sparkflow_runtime.codegen.strings.objects import Array, Elements, Leave, byte_at, for_each
 from sparkflow_runtime.codegen.strings.parts import are_same
 
 _QUOTE: Final = ord('"')
@@ -133,7 +133,7 @@ class _Writer:
                 go_on_if(code.get(has_more, "i1"))
                 here = code.get(at)
                 # The byte behind the last one is zero.
-                first = code.compare("eq", self._byte(line, here), _QUOTE)
+                first = code.compare("eq", byte_at(code, line, here), _QUOTE)
                 code.set(is_quoted, code.both(first, self._has_quotes), "i1")
                 with code.when(code.get(is_quoted, "i1")):
                     code.set(start, code.add(here, 1))
@@ -161,10 +161,6 @@ class _Writer:
             leave_unless(code.either(as_many, code.negated(self._is_exact)))
         return elements.module()
 
-    def _byte(self, line: str, at: Value) -> str:
-        byte = self._code.load("i8", self._code.at("i8", line, at), 1)
-        return self._code.let(f"zext i8 {byte} to i64")
-
     def _find_quote(
         self, line: str, length: str, start: Value, end: str, leave_unless: Leave
     ) -> None:
@@ -174,13 +170,13 @@ class _Writer:
         with code.turns() as go_on_if:
             here = code.get(end)
             go_on_if(code.compare("slt", here, length))
-            go_on_if(code.compare("ne", self._byte(line, here), _QUOTE))
+            go_on_if(code.compare("ne", byte_at(code, line, here), _QUOTE))
             code.set(end, code.add(here, 1))
         found = code.get(end)
         leave_unless(code.compare("slt", found, length))
         behind = code.add(found, 1)
         is_last = code.compare("eq", behind, length)
-        is_delimited = code.compare("eq", self._byte(line, behind), self._delimiter)
+        is_delimited = code.compare("eq", byte_at(code, line, behind), self._delimiter)
         leave_unless(code.either(is_last, is_delimited))
 
     def _find_delimiter(
@@ -192,7 +188,7 @@ class _Writer:
         with code.turns() as go_on_if:
             here = code.get(end)
             go_on_if(code.compare("slt", here, length))
-            byte = self._byte(line, here)
+            byte = byte_at(code, line, here)
             go_on_if(code.compare("ne", byte, self._delimiter))
             is_end = code.either(
                 code.compare("eq", byte, ord("\r")), code.compare("eq", byte, ord("\n"))

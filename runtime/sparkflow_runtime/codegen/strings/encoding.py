@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
-from sparkflow_runtime.codegen.strings.objects import Array, Elements, for_each
+from sparkflow_runtime.codegen.strings.objects import Array, Elements, mapped
 
 
 def encoded(values: Array, by_python: Callable[[object], bytes]) -> Array:
@@ -16,13 +14,7 @@ def encoded(values: Array, by_python: Callable[[object], bytes]) -> Array:
         values: [n] objects, contiguous.
         by_python: Encodes an element that is not exactly str or bytes, or raises.
     """
-    found = np.empty(values.size, np.object_)
-
-    def write(number: int) -> None:
-        found[number] = by_python(values[number])
-
-    for_each(encoded_text, (), (values, found), write)
-    return found
+    return mapped(encoded_text, (), values, by_python)
 
 
 def encoded_text() -> str:

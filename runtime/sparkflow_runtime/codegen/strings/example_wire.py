@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sparkflow_runtime.codegen.machine.llvm_text import Value
-from sparkflow_runtime.codegen.strings.objects import Elements, Leave
+from sparkflow_runtime.codegen.strings.objects import Elements, Leave, byte_at
 from sparkflow_runtime.codegen.strings.parts import are_same
 
 NONE, BYTES, FLOAT, INT64 = range(4)
@@ -77,16 +76,11 @@ class WireReader:
         """Whether the place is before an offset."""
         return self._code.compare("slt", self._code.get(self.at), end)
 
-    def byte(self, base: str, at: Value) -> str:
-        """Returns the byte at an offset, as int64."""
-        byte = self._code.load("i8", self._code.at("i8", base, at), 1)
-        return self._code.let(f"zext i8 {byte} to i64")
-
     def open(self, base: str, limit: str, tag: int, leave_unless: Leave) -> str:
         """Reads the head of a field with this tag; returns where the field ends."""
         code = self._code
         leave_unless(self.is_before(limit))
-        leave_unless(code.compare("eq", self.byte(base, code.get(self.at)), tag))
+        leave_unless(code.compare("eq", byte_at(self._code, base, code.get(self.at)), tag))
         return self.open_any(base, limit, leave_unless)
 
     def open_any(self, base: str, limit: str, leave_unless: Leave) -> str:
@@ -102,7 +96,7 @@ class WireReader:
     def feature(self, base: str, end: str, leave_unless: Leave) -> str:
         """Reads a feature that is not empty; returns its kind, and sets `start` and `count`."""
         code = self._code
-        tag = self.byte(base, code.get(self.at))
+        tag = byte_at(self._code, base, code.get(self.at))
         kind = code.let(f"lshr i64 {tag}, 3")
         leave_unless(code.compare("eq", code.let(f"and i64 {tag}, 7"), 2))
         leave_unless(code.compare("ule", code.subtract(kind, 1), INT64 - 1))
@@ -145,7 +139,7 @@ class WireReader:
                 self.count, code.add(code.get(self.count), code.let(f"zext i1 {is_last} to i64"))
             )
         with code.when(code.compare("sgt", end, start)):
-            last = self.byte(base, code.subtract(end, 1))
+            last = byte_at(self._code, base, code.subtract(end, 1))
             leave_unless(code.compare("slt", last, _MORE))
 
 

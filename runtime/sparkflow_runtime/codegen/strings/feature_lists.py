@@ -21,7 +21,7 @@ from sparkflow_runtime.codegen.strings.example_wire import (
     WireReader,
     read_key,
 )
-from sparkflow_runtime.codegen.strings.objects import Array, Elements, Leave, for_each
+from sparkflow_runtime.codegen.strings.objects import Array, Elements, Leave, byte_at, for_each
 
 MISSING: Final = -1
 """The count of a list that a message does not have."""
@@ -98,7 +98,7 @@ class _Finder:
             with code.turns() as go_on_if:
                 go_on_if(reader.is_before(length))
                 here = code.get(reader.at)
-                tag = reader.byte(base, here)
+                tag = byte_at(code, base, here)
                 is_context, is_list = (code.compare("eq", tag, each) for each in (FIRST, SECOND))
                 leave_unless(code.either(is_context, is_list))
                 end = reader.open_any(base, length, leave_unless)

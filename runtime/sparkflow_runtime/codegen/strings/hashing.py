@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import Enum
+from functools import partial
 from typing import Any, Final, Protocol
 
 import numpy as np
 
 from sparkflow_runtime.codegen.machine.llvm_text import Code, Value
-from sparkflow_runtime.codegen.strings.objects import Elements, for_each
+from sparkflow_runtime.codegen.strings.objects import Elements, mapped
 
 Array = np.ndarray[Any, Any]
 Word = Any
@@ -66,14 +67,9 @@ def hashed(function: Hash, strings: Array, key: Sequence[int] = (0, 0)) -> Array
     Returns:
         [n] uint64.
     """
-    found = np.empty(strings.size, np.uint64)
     words = np.array([each & _ALL_BITS for each in key], np.uint64)
-
-    def by_python(number: int) -> None:
-        found[number] = hash_of(function, strings[number], key)
-
-    for_each(text, (function,), (strings, words, found), by_python)
-    return found
+    by_python = partial(hash_of, function, key=key)
+    return mapped(text, (function,), strings, by_python, words, dtype=np.uint64)
 
 
 def hash_of(function: Hash, data: bytes, key: Sequence[int] = (0, 0)) -> int:

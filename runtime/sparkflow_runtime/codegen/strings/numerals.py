@@ -11,7 +11,14 @@ from typing import Final
 import numpy as np
 
 from sparkflow_runtime.codegen.machine.llvm_text import Code, constant
-from sparkflow_runtime.codegen.strings.objects import Array, Elements, Leave, for_each
+from sparkflow_runtime.codegen.strings.objects import (
+    Array,
+    Elements,
+    Leave,
+    byte_at,
+    for_each,
+    is_space,
+)
 
 _DIGITS: Final = 18
 """int64 holds all whole numbers of so many digits."""
@@ -184,18 +191,15 @@ class _Text:
     def _skip_spaces(self) -> None:
         code = self._code
         with code.turns() as go_on_if:
-            byte = self._byte()
-            control = code.let(f"icmp ult i64 {code.let(f'sub i64 {byte}, 9')}, 5")
-            go_on_if(code.either(control, code.compare("eq", byte, 32)))
+            go_on_if(is_space(code, self._byte()))
             self.advance()
 
     def _byte(self) -> str:
         """The byte here, as int64; 0 at the end."""
         code = self._code
         at = code.get(self._at)
-        byte = code.load("i8", code.at("i8", self._address, at), 1)
         inside = code.compare("slt", at, self._length)
-        return code.select(inside, code.let(f"zext i8 {byte} to i64"), 0)
+        return code.select(inside, byte_at(code, self._address, at), 0)
 
     def here(self) -> str:
         """The address of the next byte."""
@@ -278,14 +282,14 @@ def written_integers_text(is_signed: bool) -> str:
         code.set(start, _ROOM)
         size = value
         if is_signed:
-            size = code.let(f"call i64 @llvm.abs.i64(i64 {value}, i1 false)")
+            size = code.call("i64", "llvm.abs.i64", ("i64", value), ("i1", "false"))
         _write_digits(code, room, start, size, 1)
         if is_signed:
             _write_sign(code, room, start, code.compare("slt", value, 0))
         first = code.get(start)
         length = code.subtract(_ROOM, first)
         elements.create(code.at("i8", room, first), length, found, number, leave_unless)
-    return elements.module() + "declare i64 @llvm.abs.i64(i64, i1)\n"
+    return elements.module()
 
 
 def fixed_text(decimals: int) -> str:
@@ -301,7 +305,7 @@ def fixed_text(decimals: int) -> str:
     unit = 10**decimals
     with elements.each() as (number, leave_unless):
         value = code.load("double", code.at("double", numbers, number))
-        size = code.let(f"call double @llvm.fabs.f64(double {value})")
+        size = code.call("double", "llvm.fabs.f64", ("double", value))
         limit = constant(float(10**_DIGITS // unit), "double")
         leave_unless(code.let(f"fcmp olt double {size}, {limit}"))
         units = _units(code, size, unit)
@@ -316,7 +320,7 @@ def fixed_text(decimals: int) -> str:
         first = code.get(start)
         length = code.subtract(_ROOM, first)
         elements.create(code.at("i8", room, first), length, found, number, leave_unless)
-    return elements.module() + "declare double @llvm.fabs.f64(double)\n"
+    return elements.module()
 
 
 def _units(code: Code, size: str, unit: int) -> str:

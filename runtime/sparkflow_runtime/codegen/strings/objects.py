@@ -33,6 +33,8 @@ _FUNCTIONS: Final = (
     "PyErr_Clear",
     "PyOS_string_to_double",
 )
+SPACES: Final = b" \t\n\v\f\r"
+"""ASCII's white space."""
 _AHEAD: Final = 8
 """Elements that are fetched into the cache before they are read."""
 
@@ -69,6 +71,33 @@ def for_each(
             return
         by_python(number)
         state[0] = number + 1
+
+
+def mapped(
+    write: Callable[..., str],
+    arguments: tuple[Any, ...],
+    strings: Array,
+    by_python: Callable[[Any], Any],
+    *tables: Array,
+    dtype: Any = np.object_,
+) -> Array:
+    """Returns a result for each element, [n]; see `for_each`.
+
+    Args:
+        write: Returns the text of a kernel of elements, tables, and results.
+        arguments: Its arguments.
+        strings: [n] objects, contiguous.
+        by_python: Returns the result for one element, or raises.
+        tables: What else the kernel reads.
+        dtype: Of the results.
+    """
+    found = np.empty(strings.size, dtype)
+
+    def one(number: int) -> None:
+        found[number] = by_python(strings[number])
+
+    for_each(write, arguments, (strings, *tables, found), one)
+    return found
 
 
 @once
@@ -215,3 +244,15 @@ class Elements:
     def module(self) -> str:
         """Returns the whole module."""
         return self.code.module()
+
+
+def byte_at(code: Code, base: str, place: Value) -> str:
+    """Emits loading a byte; returns it as int64."""
+    byte = code.load("i8", code.at("i8", base, place), 1)
+    return code.let(f"zext i8 {byte} to i64")
+
+
+def is_space(code: Code, byte: str) -> str:
+    """Whether a byte, as int64, is one of `SPACES`."""
+    control = code.let(f"icmp ult i64 {code.let(f'sub i64 {byte}, 9')}, 5")
+    return code.either(control, code.compare("eq", byte, 32))

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from sparkflow_runtime.codegen.machine.llvm_text import Code
-from sparkflow_runtime.codegen.strings.objects import Array, Elements, for_each
-
-_SPACES: Final = b" \t\n\v\f\r"
+from sparkflow_runtime.codegen.strings.objects import (
+    SPACES,
+    Array,
+    Elements,
+    byte_at,
+    for_each,
+    is_space,
+    mapped,
+)
 
 
 def lengths(strings: Array, *, in_characters: bool) -> Array:
@@ -19,14 +25,11 @@ def lengths(strings: Array, *, in_characters: bool) -> Array:
         strings: [n] objects, bytes, contiguous.
         in_characters: Whether characters are counted: bytes that do not continue one.
     """
-    found = np.empty(strings.size, np.int32)
 
-    def by_python(number: int) -> None:
-        data = strings[number]
-        found[number] = len(char_starts(data)) if in_characters else len(data)
+    def length(data: bytes) -> int:
+        return len(char_starts(data)) if in_characters else len(data)
 
-    for_each(lengths_text, (in_characters,), (strings, found), by_python)
-    return found
+    return mapped(lengths_text, (in_characters,), strings, length, dtype=np.int32)
 
 
 def char_starts(data: bytes) -> list[int]:
@@ -128,9 +131,9 @@ def substrings_text() -> str:
         first = code.select(code.compare("slt", start, 0), from_end, start)
         leave_unless(code.compare("ule", first, length))
         rest = code.subtract(length, first)
-        size = code.let(f"call i64 @llvm.umin.i64(i64 {count}, i64 {rest})")
+        size = code.call("i64", "llvm.umin.i64", ("i64", count), ("i64", rest))
         elements.create(code.at("i8", address, first), size, found, number, leave_unless)
-    return elements.module() + "declare i64 @llvm.umin.i64(i64, i64)\n"
+    return elements.module()
 
 
 def stripped(strings: Array) -> Array:
@@ -139,13 +142,7 @@ def stripped(strings: Array) -> Array:
     Args:
         strings: [n] objects, bytes, contiguous.
     """
-    found = np.empty(strings.size, np.object_)
-
-    def by_python(number: int) -> None:
-        found[number] = strings[number].strip(_SPACES)
-
-    for_each(stripped_text, (), (strings, found), by_python)
-    return found
+    return mapped(stripped_text, (), strings, lambda data: data.strip(SPACES))
 
 
 def stripped_text() -> str:
@@ -161,23 +158,17 @@ def stripped_text() -> str:
         with code.turns() as go_on_if:
             at = code.get(first)
             go_on_if(code.compare("slt", at, length))
-            go_on_if(_is_space(code, code.at("i8", address, at)))
+            go_on_if(is_space(code, byte_at(code, address, at)))
             code.set(first, code.add(at, 1))
         with code.turns() as go_on_if:
             at = code.let(f"sub i64 {code.get(last)}, 1")
             go_on_if(code.compare("sge", at, code.get(first)))
-            go_on_if(_is_space(code, code.at("i8", address, at)))
+            go_on_if(is_space(code, byte_at(code, address, at)))
             code.set(last, at)
         start = code.get(first)
         size = code.subtract(code.get(last), start)
         elements.create(code.at("i8", address, start), size, found, number, leave_unless)
     return elements.module()
-
-
-def _is_space(code: Code, address: str) -> str:
-    byte = code.load("i8", address, 1)
-    control = code.let(f"icmp ult i8 {code.let(f'sub i8 {byte}, 9')}, 5")
-    return code.either(control, code.let(f"icmp eq i8 {byte}, 32"))
 
 
 def in_ascii_case(strings: Array, *, is_upper: bool) -> Array:
@@ -187,14 +178,11 @@ def in_ascii_case(strings: Array, *, is_upper: bool) -> Array:
         strings: [n] objects, bytes, contiguous.
         is_upper: Whether it is the upper case.
     """
-    found = np.empty(strings.size, np.object_)
 
-    def by_python(number: int) -> None:
-        data = strings[number]
-        found[number] = data.upper() if is_upper else data.lower()
+    def change(data: bytes) -> bytes:
+        return data.upper() if is_upper else data.lower()
 
-    for_each(case_text, (is_upper,), (strings, found), by_python)
-    return found
+    return mapped(case_text, (is_upper,), strings, change)
 
 
 def case_text(is_upper: bool) -> str:

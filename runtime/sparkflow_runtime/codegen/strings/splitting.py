@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from sparkflow_runtime.codegen.machine.llvm_text import Code
-from sparkflow_runtime.codegen.strings.objects import Array, Elements, for_each
+from sparkflow_runtime.codegen.strings.objects import Array, Elements, byte_at, for_each
 
 Split = Callable[[bytes], Sequence[bytes]]
 
@@ -125,7 +125,4 @@ def parts_text(skips_empty: bool) -> str:
 
 
 def _separates(code: Code, is_separator: str, address: str, at: str) -> str:
-    byte = code.load("i8", code.at("i8", address, at), 1)
-    index = code.let(f"zext i8 {byte} to i64")
-    found = code.load("i8", code.at("i8", is_separator, index), 1)
-    return code.let(f"zext i8 {found} to i64")
+    return byte_at(code, is_separator, byte_at(code, address, at))

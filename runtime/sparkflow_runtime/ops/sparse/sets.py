@@ -17,7 +17,12 @@ from sparkflow_runtime.ops.op import Array, Inference, Op, not_differentiable
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, string_attr, type_attr
 from sparkflow_runtime.ops.sparse.sparse_layout import check_parts
-from sparkflow_runtime.ops.sparse.sparse_positions import ascending, checked_positions, coordinates
+from sparkflow_runtime.ops.sparse.sparse_positions import (
+    are_new,
+    ascending,
+    checked_positions,
+    coordinates,
+)
 from sparkflow_runtime.ops.static import bracketed
 from sparkflow_runtime.shapes import Shape
 
@@ -75,7 +80,7 @@ class _Keys:
         keys = (sets * span + (values.astype(np.int64, copy=False) - low)) * 2
         keys[len(parts[0].sets) :] += 1
         keys = keys[ascending(keys)]
-        self.ordered = keys[_are_new(keys)]
+        self.ordered = keys[are_new(keys)]
 
     def elements(self, keys: Array) -> _Elements:
         """The sets and the values of keys, divided by 2."""
@@ -83,13 +88,6 @@ class _Keys:
         if self._sets is not None and self._values is not None:
             return _Elements(self._sets[sets], self._values[values])
         return _Elements(sets, (values + self._low).astype(self._dtype))
-
-
-def _are_new(ordered: Array) -> Array:
-    """Whether each number differs from the one before it."""
-    found = np.ones(len(ordered), bool)
-    np.not_equal(ordered[1:], ordered[:-1], out=found[1:])
-    return found
 
 
 def _numbered(values: Array) -> tuple[Array, Array]:
@@ -161,7 +159,7 @@ class _SetOperation(Op):
             raise InvalidArgumentError(message=f"Invalid set_operation {operation}.")
         keys = _Keys(a, b)
         sets, values = keys.elements(_combined(keys.ordered, operation.lower()))
-        starts = np.flatnonzero(_are_new(sets))
+        starts = np.flatnonzero(are_new(sets))
         counts = np.empty_like(starts)
         np.subtract(starts[1:], starts[:-1], out=counts[:-1])
         counts[-1:] = len(sets) - starts[-1:]
@@ -179,7 +177,7 @@ _PARTS = ("_indices", "_values", "_shape")
 def _combined(ordered: Array, operation: str) -> Array:
     """Combines the ordered keys of two parts; returns the keys of the result, divided by 2."""
     keys = ordered >> 1
-    is_kept = _are_new(keys)
+    is_kept = are_new(keys)
     if operation == "intersection":
         return keys[~is_kept]
     if operation != "union":

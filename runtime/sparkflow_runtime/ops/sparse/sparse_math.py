@@ -23,6 +23,7 @@ from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import bool_attr, type_attr
 from sparkflow_runtime.ops.sparse.sparse_layout import check_parts
 from sparkflow_runtime.ops.sparse.sparse_positions import (
+    are_new,
     ascending,
     checked_positions,
     coordinates,
@@ -53,8 +54,7 @@ def _merged(first: Array, second: Array, shape: Sequence[int]) -> tuple[Array, A
     both = np.concatenate([first, second])
     order = ascending(both)
     ordered = both[order]
-    is_new = np.ones(len(both), bool)
-    np.not_equal(ordered[1:], ordered[:-1], out=is_new[1:])
+    is_new = are_new(ordered)
     places = np.empty(len(both), np.int64)
     places[order] = np.cumsum(is_new) - 1
     count = len(first)

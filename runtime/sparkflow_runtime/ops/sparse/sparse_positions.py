@@ -75,6 +75,13 @@ def ascending(numbers: Array) -> Array:
     return np.argsort(numbers, kind="stable") if quick is None else quick
 
 
+def are_new(ordered: Array) -> Array:
+    """Whether each number differs from the one before it."""
+    found = np.ones(len(ordered), bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=found[1:])
+    return found
+
+
 def in_order(indices: Array, values: Array, shape: Sequence[int]) -> tuple[Array, Array]:
     """Returns copies of the elements, ordered by their positions.
 

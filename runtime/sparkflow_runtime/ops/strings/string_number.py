@@ -9,6 +9,7 @@ import numpy as np
 
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.strings import numerals, parts
+from sparkflow_runtime.codegen.strings.objects import SPACES
 from sparkflow_runtime.dtypes import COMPLEX, FLOATING, INTEGER, DType
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.op import Array, Inference
@@ -37,7 +38,7 @@ def parse_number(data: bytes, dtype: DType) -> Any:
 
     None too for integers that the dtype does not hold; floats become infinite instead.
     """
-    text = data.strip(b" \t\n\v\f\r")
+    text = data.strip(SPACES)
     if dtype in INTEGER:
         if not _INTEGER.fullmatch(text) or len(text) > 40:
             return None

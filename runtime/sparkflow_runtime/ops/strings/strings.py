@@ -10,6 +10,7 @@ import numpy as np
 
 from sparkflow_runtime import shapes
 from sparkflow_runtime.codegen.strings import parts, splitting
+from sparkflow_runtime.codegen.strings.objects import SPACES
 from sparkflow_runtime.dtypes import INDEX, int32, int64
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.op import Array, Inference
@@ -34,7 +35,6 @@ from sparkflow_runtime.ops.strings.string_arrays import (
 from sparkflow_runtime.shapes import Shape
 
 _UNIT = string_attr("BYTE", frozenset({"BYTE", "UTF8_CHAR"}))
-_SPACE = b" \t\n\v\f\r"
 Split = Callable[[bytes], Sequence[bytes]]
 
 
@@ -152,7 +152,7 @@ class StringSplitV2(_Splits):
 
         if limit >= 0 or (mark is not None and len(mark) > 1):
             return sparse_rows(*_split_by_python(flat_strings(text), split))
-        return self.split(text, mark or _SPACE, mark is None, split)
+        return self.split(text, mark or SPACES, mark is None, split)
 
 
 @register
