@@ -13,7 +13,14 @@ import numpy as np
 
 from sparkflow_runtime.codegen.machine.llvm_text import Code, Value
 from sparkflow_runtime.codegen.strings.numerals import POWERS, parsed_float, parsed_integer
-from sparkflow_runtime.codegen.strings.objects import Array, Elements, Leave, byte_at, for_each
+from sparkflow_runtime.codegen.strings.objects import (
+    Array,
+    Elements,
+    Leave,
+    Outputs,
+    byte_at,
+    for_each,
+)
 from sparkflow_runtime.codegen.strings.parts import are_same
 
 _QUOTE: Final = ord('"')
@@ -24,7 +31,6 @@ _KINDS: Final = {
 _TEXT, _FLOAT32, _FLOAT64, _INT32, _INT64 = range(5)
 _IN_NUMBERS: Final = b"0123456789.+-eExX_aAfFiInN"
 _PARAMETERS: Final = 5
-_NOTHING: Final = np.empty(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +62,6 @@ class Decoder:
     """
 
     def __init__(self, format: Format) -> None:
-        self._dtypes = format.dtypes
         # A number would not end at such a delimiter.
         self._is_for_python = format.delimiter in _IN_NUMBERS
         self._fields = np.array(format.column_of_field, np.int64)
@@ -66,25 +71,11 @@ class Decoder:
             *(len(self._fields), int(format.is_exact), format.delimiter, int(format.quotes)),
             len(format.missing),
         )
-        self._blocks = [
-            (dtype, [n for n, each in enumerate(format.dtypes) if each == dtype])
-            for dtype in dict.fromkeys(format.dtypes)
-        ]
+        self._outputs = Outputs(format.dtypes)
 
     def columns(self, lines: int) -> tuple[list[Array], Array]:
-        """Returns columns for so many lines, not initialized, and their addresses.
-
-        Columns of one dtype are rows of one array: an address is a microsecond of Python.
-        """
-        found: list[Array] = [_NOTHING] * len(self._dtypes)
-        addresses = np.empty(len(found), np.int64)
-        for dtype, numbers in self._blocks:
-            block = np.empty((len(numbers), lines), dtype)
-            start = block.ctypes.data
-            for row, number in enumerate(numbers):
-                found[number] = block[row]
-                addresses[number] = start + row * block.strides[0]
-        return found, addresses
+        """Returns columns for so many lines, not initialized, and their addresses."""
+        return self._outputs.arrays([lines] * len(self._kinds))
 
     def decode(
         self, lines: Array, addresses: Array, has_default: Array, by_python: Callable[[int], None]

@@ -25,7 +25,7 @@ from sparkflow_runtime.codegen.strings.example_wire import (
     WireReader,
     read_key,
 )
-from sparkflow_runtime.codegen.strings.objects import Array, Elements, Leave, for_each
+from sparkflow_runtime.codegen.strings.objects import Array, Elements, Leave, Outputs, for_each
 
 DONE: Final = 4
 """Added to the kind of a feature that has been decoded."""
@@ -48,29 +48,24 @@ class Features:
         self.ends = np.cumsum([0, *map(len, keys)])
         self.kinds = np.array(kinds, np.int64)
         self.sizes = np.array(sizes, np.int64)
-        self._of_kind = [
-            (kind, [n for n in range(self.count) if kinds[n] == kind and sizes[n] >= 0])
-            for kind in (BYTES, FLOAT, INT64)
-        ]
+        self._known = [number for number in range(self.count) if sizes[number] >= 0]
+        self._known_sizes = [sizes[number] for number in self._known]
+        self._outputs = Outputs([VALUE_DTYPES[kinds[number]] for number in self._known])
 
     def outputs(self, messages: int) -> tuple[dict[int, Array], Array]:
         """Returns by its number an array [messages, size] for each feature of a known size.
 
-        Not initialized. The second result has their addresses, zero for other features. Those of
-        one kind have their memory together: an address is a microsecond of Python.
+        Not initialized. The second result has their addresses, zero for other features.
         """
-        found: dict[int, Array] = {}
-        addresses = np.zeros(self.count, np.int64)
-        for kind, numbers in self._of_kind:
-            if numbers:
-                sizes = [int(self.sizes[number]) for number in numbers]
-                block: Array = np.empty(messages * sum(sizes), VALUE_DTYPES[kind])
-                address, start = block.ctypes.data, 0
-                for number, size in zip(numbers, sizes, strict=True):
-                    end = start + messages * size
-                    found[number] = block[start:end].reshape(messages, size)
-                    addresses[number] = address + start * block.itemsize
-                    start = end
+        sizes = self._known_sizes
+        arrays, addresses = self._outputs.arrays([messages * size for size in sizes])
+        if len(sizes) < self.count:
+            known, addresses = addresses, np.zeros(self.count, np.int64)
+            addresses[self._known] = known
+        found = {
+            number: array.reshape(messages, size)
+            for number, array, size in zip(self._known, arrays, sizes, strict=True)
+        }
         return found, addresses
 
 

@@ -35,6 +35,7 @@ _FUNCTIONS: Final = (
 )
 SPACES: Final = b" \t\n\v\f\r"
 """ASCII's white space."""
+_NOTHING: Final = np.empty(0)
 _AHEAD: Final = 8
 """Elements that are fetched into the cache before they are read."""
 
@@ -120,6 +121,38 @@ def _bytes_are_as_known() -> bool:
         and ctypes.c_int64.from_address(id(sample) + _SIZE).value == len(sample)
         and ctypes.string_at(id(sample) + _DATA, len(sample)) == sample
     )
+
+
+class Outputs:
+    """Makes arrays that one kernel writes to, given their addresses.
+
+    Those of one dtype have their memory together: an address is a microsecond of Python.
+
+    Args:
+        dtypes: Of the arrays.
+    """
+
+    def __init__(self, dtypes: Sequence[Any]) -> None:
+        self._count = len(dtypes)
+        kinds = [np.dtype(each) for each in dtypes]
+        self._numbers = {
+            kind: [number for number, each in enumerate(kinds) if each == kind]
+            for kind in dict.fromkeys(kinds)
+        }
+
+    def arrays(self, sizes: Sequence[int]) -> tuple[list[Array], Array]:
+        """Returns arrays of these sizes, not initialized, and their addresses, int64."""
+        found: list[Array] = [_NOTHING] * self._count
+        addresses = np.zeros(self._count, np.int64)
+        for dtype, numbers in self._numbers.items():
+            block: Array = np.empty(sum([sizes[number] for number in numbers]), dtype)
+            address, start = block.ctypes.data, 0
+            for number in numbers:
+                end = start + sizes[number]
+                found[number] = block[start:end]
+                addresses[number] = address + start * block.itemsize
+                start = end
+        return found, addresses
 
 
 class Elements:
