@@ -21,6 +21,7 @@ def make(path: Path) -> None:
     """Writes the archive with the classes that a few jobs of every kind load."""
     part = path.with_suffix(f".{os.getpid()}")
     os.environ["SPARK_SUBMIT_OPTS"] = java.making_archive(part)
+    os.environ["SPARK_HOME"] = str(java.spark_home())  # paths of classes belong to the archive
     os.environ["PYSPARK_PYTHON"] = sys.executable
     try:
         _run_jobs()

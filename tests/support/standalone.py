@@ -12,8 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import pyspark
-
+from support import java
 from support.tied import tied
 
 WAIT_S = 120.0
@@ -89,7 +88,7 @@ def machine(
 def _start(
     folder: Path, name: str, *arguments: str, options: str = "", inside: Sequence[str] = ()
 ) -> tuple[Path, subprocess.Popen[bytes]]:
-    home = Path(pyspark.__file__).parent
+    home = java.spark_home()
     environment = {
         **os.environ,
         "SPARK_HOME": str(home),

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import pyspark
 import pytest
 
+from support import java
 from support.tied import tied
 
-_SPARK_HOME = Path(pyspark.__file__).parent
+_SPARK_HOME = java.spark_home()
 _SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _START_S = 300.0  # 15 s on an idle machine
 
