@@ -253,5 +253,14 @@ def child_environment(environment: Mapping[str, str], cpus: int, neighbours: int
     threads = max(cpus, len(os.sched_getaffinity(0)) // neighbours)
     child = worker_environment(environment, threads)
     # Files that Spark has shipped (--py-files) are on the path of this process only.
-    child["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+    child["PYTHONPATH"] = os.pathsep.join(filter(_may_have_modules, sys.path))
     return child
+
+
+def _may_have_modules(path: str) -> bool:
+    """Returns whether to search a path: Spark puts its own classes there, too.
+
+    Python reads the directory of this archive in each process: 0.15 s (2026-11-30).
+    """
+    name = os.path.basename(path)
+    return bool(path) and not (name.startswith("spark-core_") and name.endswith(".jar"))

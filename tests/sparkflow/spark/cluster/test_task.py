@@ -20,12 +20,16 @@ from sparkflow_runtime.security import Credentials
 
 def test_the_environment_of_a_child_is_clean(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    shipped, before = "/spark/jars/with_modules.jar", [path for path in sys.path if path]
+    monkeypatch.setattr(
+        sys, "path", ["", "/spark/jars/spark-core_2.13-4.3.0.jar", shipped, *sys.path]
+    )
     given = {"OPENBLAS_CORETYPE": "Haswell", "OMP_NUM_THREADS": "1", "HOME": "/root"}
     found = child_environment(given, cpus=1, neighbours=3)
     assert "OPENBLAS_CORETYPE" not in found
     assert found["OMP_NUM_THREADS"] == found["OPENBLAS_NUM_THREADS"] == "2"
     assert found["HOME"] == "/root"
-    assert found["PYTHONPATH"].split(os.pathsep) == [path for path in sys.path if path]
+    assert found["PYTHONPATH"].split(os.pathsep) == [shipped, *before]
 
 
 def test_a_task_gets_the_threads_that_spark_gave_it(monkeypatch: pytest.MonkeyPatch) -> None:
