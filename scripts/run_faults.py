@@ -1,10 +1,12 @@
 """Runs the fault suite and writes a report: each fault, what must hold, and whether it did.
 
     python scripts/run_faults.py [--short] [--rows F1,F6] [--report build/faults.md]
+    python scripts/run_faults.py --log LOG
 
 The rows and their tests are in tests/faults/rows.toml. `--short` leaves out the tests that take
-minutes, and runs the others three at a time, as CI does before the rest of the tests. The exit
-status is 1 if a test of a row failed.
+minutes, and runs the others three at a time. With `--log`, the results are those of a run of all
+tests, as in CI: `scripts/run_tests -o junit_family=xunit1 --junitxml=LOG`. The exit status is 1 if
+a test of a row failed.
 """
 
 from __future__ import annotations
@@ -58,13 +60,19 @@ def main() -> int:
     parser.add_argument("--short", action="store_true", help="without the nightly tests")
     parser.add_argument("--rows", default="", help="such as F1,F6; all without it")
     parser.add_argument("--report", type=Path, default=ROOT / "build" / "faults.md")
+    parser.add_argument("--log", type=Path, help="the results of tests that have run")
     options = parser.parse_args()
     rows = tomllib.loads((ROOT / "tests/faults/rows.toml").read_text("utf-8"))
     chosen = {name: rows[name] for name in options.rows.split(",") if name} or rows
     began = time.monotonic()
     results: dict[str, Result] = {}
     is_good = True
-    if options.short:
+    if options.log:
+        cases = logged(options.log)
+        for name, row in chosen.items():
+            results[name] = result_of(cases, row.get("short", ()))
+        is_good = not any(each.failed for each in results.values())
+    elif options.short:
         tests = [each for row in chosen.values() for each in row.get("short", ())]
         cases, is_good = run(list(dict.fromkeys(tests)), SHORT_OPTIONS)
         for name, row in chosen.items():
@@ -91,8 +99,13 @@ def run(tests: Sequence[str], options: Iterable[str] = ()) -> tuple[list[ET.Elem
         log_options = ["-o", "junit_family=xunit1", f"--junitxml={log}"]
         command = [sys.executable, "-m", "pytest", "-q", "-m", "", *log_options, *options]
         done = subprocess.run([*command, *tests], cwd=ROOT, check=False)
-        cases = list(ET.parse(log).iter("testcase")) if log.exists() else []  # noqa: S314  ours
+        cases = logged(log) if log.exists() else []
     return cases, done.returncode == 0
+
+
+def logged(log: Path) -> list[ET.Element]:
+    """Returns the tests of a JUnit log."""
+    return list(ET.parse(log).iter("testcase"))  # noqa: S314  ours
 
 
 def result_of(cases: Iterable[ET.Element], tests: Iterable[str]) -> Result:

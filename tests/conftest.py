@@ -127,11 +127,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="no Spark, clusters and compiled plans; every eighth row of long tables",
     )
     parser.addoption(
-        "--beside-faults",
-        action="store_true",
-        help="without the tests that `scripts/run_faults.py --short` runs",
-    )
-    parser.addoption(
         "--plans-at-once",
         action="store_true",
         help="make the plan of a partition for the first step with any shapes, not for a later one",
@@ -212,8 +207,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Marks every test that uses the `spark` fixture, so that `-m` selects all of them."""
     if config.getoption("--fast"):
         items[:] = _sample(items)
-    if config.getoption("--beside-faults"):
-        items[:] = _beside_faults(items)
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
@@ -230,15 +223,6 @@ def _sample(items: list[pytest.Item]) -> list[pytest.Item]:
         for number, item in enumerate(table)
         if len(table) <= _SAMPLE_OF or number % 8 == 0
     ]
-
-
-def _beside_faults(items: list[pytest.Item]) -> list[pytest.Item]:
-    import tomllib  # Python 3.11 has it
-
-    rows = tomllib.loads((Path(__file__).parent / "faults/rows.toml").read_text("utf-8"))
-    done = {test for row in rows.values() for test in row.get("short", ())}
-    names = ((item, item.nodeid.partition("[")[0]) for item in items)
-    return [item for item, name in names if not {name, name.partition("::")[0]} & done]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

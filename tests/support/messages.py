@@ -24,5 +24,10 @@ def run_and_tell(item: pytest.Item, nextitem: pytest.Item | None) -> None:
 
 
 def worth_telling(report: pytest.TestReport) -> bool:
-    """Whether it is the report of the test itself, or of anything but a quick success."""
-    return report.when == "call" or not report.passed or report.duration >= _SHOWN_S
+    """Whether it is the report of the test itself, or of anything but a quick success.
+
+    What a test measured is written to a JUnit log with the report of its tear-down.
+    """
+    if report.when == "call" or report.user_properties:
+        return True
+    return not report.passed or report.duration >= _SHOWN_S

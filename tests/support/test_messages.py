@@ -5,9 +5,19 @@ import pytest
 from support.messages import worth_telling
 
 
-def report(when: str, outcome: str, duration: float = 0.001) -> pytest.TestReport:
+def report(
+    when: str, outcome: str, duration: float = 0.001, measured: tuple[tuple[str, str], ...] = ()
+) -> pytest.TestReport:
     return pytest.TestReport(
-        "test_it", ("test_it.py", 1, "it"), {}, outcome, None, when, (), duration
+        "test_it",
+        ("test_it.py", 1, "it"),
+        {},
+        outcome,
+        None,
+        when,
+        (),
+        duration,
+        user_properties=measured,
     )
 
 
@@ -22,3 +32,4 @@ def test_what_is_around_it_is_told_where_it_fails_skips_or_takes_long(when):
     assert worth_telling(report(when, "skipped"))
     assert worth_telling(report(when, "passed", duration=2.0))
     assert not worth_telling(report(when, "passed"))
+    assert worth_telling(report(when, "passed", measured=(("seconds", "1.5"),)))
