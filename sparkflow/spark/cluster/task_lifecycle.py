@@ -272,6 +272,7 @@ class TaskLifecycle:
                         self._pass_on(told)
                     if told.ended:
                         return
+                pause.wait(_AGAIN_S)  # something between us has ended the stream
             except grpc.RpcError as error:
                 failure = self._client.error_of(error)
                 now = time.monotonic()

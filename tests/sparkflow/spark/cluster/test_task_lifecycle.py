@@ -4,6 +4,7 @@ import queue
 import threading
 from typing import Any
 
+import grpc
 import pytest
 
 from sparkflow.spark.cluster import task_lifecycle
@@ -29,15 +30,22 @@ class Driver:
     Args:
         waits_at: The call at which the driver disappears without answering.
         failures: The errors of heartbeats; the last one is repeated.
+        ends_streams: Whether streams end at once, without an instruction.
     """
 
-    def __init__(self, waits_at: str, failures: list[OpError | None]) -> None:
+    def __init__(
+        self, waits_at: str, failures: list[OpError | None], ends_streams: bool = False
+    ) -> None:
         self.waits_at = waits_at
         self.failures = failures
+        self.ends_streams = ends_streams
         self.beats = 0
+        self.streams = 0
         self.closed = threading.Event()
 
     def heartbeat(self, task: TaskName, rows: int, steps: int) -> OpError | None:
+        if self.closed.is_set():
+            return UnavailableError(message="The channel was closed")
         self.beats += 1
         return self.failures[min(self.beats, len(self.failures)) - 1]
 
@@ -54,8 +62,14 @@ class Driver:
         self._wait("data_ready")
 
     def await_end(self, task: TaskName, attempt: int) -> Any:
-        self.closed.wait(WAIT_S)
-        return iter(())
+        self.streams += 1
+        if self.ends_streams and not self.closed.is_set():
+            return iter(())
+        assert self.closed.wait(WAIT_S)
+        raise grpc.RpcError
+
+    def error_of(self, error: grpc.RpcError) -> OpError:
+        return CancelledError(message="The channel was closed")
 
     def close(self) -> None:
         self.closed.set()
@@ -79,6 +93,7 @@ def life_with(driver: Driver) -> TaskLifecycle:
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task_lifecycle, "_REACH_AGAIN_S", 0.2)
     monkeypatch.setattr(task_lifecycle, "_HEARTBEAT_S", 0.02)
+    monkeypatch.setattr(task_lifecycle, "_AGAIN_S", 0.05)
 
 
 def test_a_task_ends_whose_driver_cannot_be_reached_although_its_stream_goes_on() -> None:
@@ -106,3 +121,22 @@ def test_a_driver_that_stands_still_or_is_back_soon_is_waited_for() -> None:
         driver.close()
         life.join(WAIT_S)
     assert not life.is_alive()
+
+
+def test_a_stream_that_ends_without_an_instruction_is_requested_again_after_a_pause() -> None:
+    driver = Driver("", [None], ends_streams=True)
+
+    def run() -> None:
+        with pytest.raises(UnavailableError):
+            life_with(driver).run()
+
+    life = threading.Thread(target=run)
+    life.start()
+    try:
+        life.join(0.5)
+        assert life.is_alive()
+    finally:
+        driver.close()
+        life.join(WAIT_S)
+    assert not life.is_alive()
+    assert 2 <= driver.streams <= 12
