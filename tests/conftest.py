@@ -15,6 +15,7 @@ from hypothesis import settings
 from sparkflow_runtime.compiler import program, specialise
 from sparkflow_runtime.ops import all as _all_ops  # noqa: F401  (tests put back what they found)
 from sparkflow_runtime.testing.aliases import check_aliases
+from support.busy_threads import left_busy
 from support.temporary import own_directory, taken_left
 
 settings.register_profile("same", derandomize=True, deadline=None, database=None)
@@ -72,6 +73,17 @@ def garbage_of_the_module() -> Iterator[None]:
     if gc.get_count()[2] >= _MUCH:
         gc.collect()
         gc.freeze()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_thread_is_left_busy() -> Iterator[None]:
+    """Fails the last test of a file that has left a thread computing.
+
+    One such thread made the tests after it in its process take up to ten times as long.
+    """
+    yield
+    found = left_busy()
+    assert not found, "\n".join(found)
 
 
 @pytest.fixture(scope="session", autouse=True)
