@@ -35,7 +35,10 @@ def tensorflow_case(tf: Any, threads: int, inter: int) -> Callable[[str], Case |
             made = op.tf(tf, *given)
             if op.is_gradient:
                 result = made[0] if isinstance(made, list) else made
-                dy = tf.Variable(_gradient(tuple(map(int, result.shape))))
+                with tf.Session() as first:  # the shape may depend on values
+                    first.run(tf.global_variables_initializer())
+                    shape = tuple(first.run(tf.shape(result)))
+                dy = tf.Variable(_gradient(shape))
                 (found,) = tf.gradients(result, given[:1], tf.convert_to_tensor(dy))
                 made = [found.values, found.indices] if hasattr(found, "values") else found
             initializer = tf.global_variables_initializer()

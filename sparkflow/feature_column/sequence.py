@@ -79,8 +79,8 @@ class SequenceCategoricalColumn(CategoricalColumn, SequenceColumn):
 
 
 def _of_rank_3(sparse: SparseTensor) -> SparseTensor:
-    shape = sparse.dense_shape
-    return sparse_reshape(sparse, arrays.concat([shape[:2], [-1]], 0))
+    shape = sparse.dense_shape  # in a graph, its length may be unknown
+    return sparse_reshape(sparse, arrays.stack([shape[0], shape[1], -1]))
 
 
 def sequence_categorical_column_with_identity(

@@ -62,6 +62,36 @@ def test_categories_beside_each_other_in_the_order_of_names():
     assert lengths.tolist() == [1, 2]
 
 
+def test_features_of_unknown_rank_go_into_a_recurrent_network():
+    ids = fc.sequence_categorical_column_with_identity("b", 3)
+    columns = [
+        fc.embedding_column(fc.sequence_categorical_column_with_hash_bucket("a", 9), 2),
+        fc.indicator_column(ids),
+        fc.sequence_numeric_column("c"),
+    ]
+    given = {
+        "a": sparse([["q"], ["r", "p"]], object),
+        "b": sparse([[2], [0, 1]], np.int64),
+        "c": sparse([[2.0], [0.5, 1.0]], np.float32),
+    }
+    fed = {name: tf.sparse_placeholder(each.dtype) for name, each in given.items()}
+    assert all(each.dense_shape.shape.as_list() == [None] for each in fed.values())
+    values, lengths = sequence_input_layer(fed, columns)
+    assert values.shape.as_list() == [None, None, 6]
+    cell = tf.nn.rnn_cell.GRUCell(4)
+    outputs, _ = tf.nn.dynamic_rnn(cell, values, tf.cast(lengths, tf.int32), dtype=tf.float32)
+    with tf.Session() as session:
+        session.run([tf.global_variables_initializer(), tf.tables_initializer()])
+        feeds = {fed[name]: session.run(each) for name, each in given.items()}
+        numbers, made = session.run([values, outputs], feeds)
+    assert numbers[..., 2:].tolist() == [
+        [[0, 0, 1, 2.0], [0, 0, 0, 0]],
+        [[1, 0, 0, 0.5], [0, 1, 0, 1.0]],
+    ]
+    assert made.shape == (2, 2, 4)
+    assert not made[0, 1].any()
+
+
 def test_columns_that_are_no_sequences_are_refused():
     with pytest.raises(ValueError, match="must be of type SequenceDenseColumn"):
         sequence_input_layer({"x": tf.constant([[1.0]])}, [fc.numeric_column("x")])
