@@ -51,7 +51,7 @@ PACKAGES: Final[Mapping[str, str]] = {
 
 CONTRIB: Final = (
     "crf data distributions eager feature_column framework layers learn legacy_seq2seq lookup "
-    "losses metrics nn opt rnn seq2seq slim staging summary tensorboard training util"
+    "losses metrics nn opt predictor rnn seq2seq slim staging summary tensorboard training util"
 )
 """Those of `tf.contrib.`."""
 

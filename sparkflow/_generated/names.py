@@ -263,7 +263,7 @@ MODULES: Final = (
 
 CONTRIB: Final = (
     "crf data distributions eager feature_column framework layers learn "
-    "legacy_seq2seq lookup losses metrics nn opt rnn seq2seq slim staging summary "
-    "tensorboard training util"
+    "legacy_seq2seq lookup losses metrics nn opt predictor rnn seq2seq slim staging "
+    "summary tensorboard training util"
 )
 """The modules in `tf.contrib.`."""
