@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import sparkflow as tf
-from sparkflow.saved_model.loader import Allowed
+from sparkflow.graph.nodes.reach import Allowed
 from sparkflow_runtime.protos.meta_graph_pb2 import SignatureDef
 
 __all__ = ["Predictor", "from_estimator", "from_saved_model"]
