@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 
 import sparkflow as tf
+from sparkflow.spark.cluster.process import forking
 from sparkflow.spark.cluster.process.child_process import ChildProcess
+from sparkflow.spark.cluster.process.fork_server import FUNCTION
 from sparkflow.spark.cluster.process.piped_process import executed
 from sparkflow.spark.cluster.registration import RegistrationServer
 from sparkflow.spark.cluster_layout import ClusterLayout, TaskName
@@ -70,7 +72,26 @@ def a_child() -> Any:
 
 
 def a_function() -> Any:
-    return FunctionProcess(WORKER, b"", os.environ).end
+    start = functools.partial(executed, FUNCTION)
+    return FunctionProcess(WORKER, b"", os.environ, start=start).end
+
+
+def a_fork() -> Any:
+    try:
+        process = forking.forked("keyword", dict(os.environ))
+    except BaseException:
+        forking._servers.close()  # which are kept for the next process
+        raise
+
+    def end() -> None:
+        if process is not None:
+            process.kill()
+            process.wait()
+            for pipe in (process.stdin, process.stdout, process.stderr):
+                pipe.close()
+        forking._servers.close()
+
+    return end
 
 
 def a_file_of_events() -> Any:
@@ -91,7 +112,7 @@ def a_link() -> Any:
 
 CASES = [
     *(a_server, a_server_of_tensorflow, a_registration, folders_of_rows, a_child, a_function),
-    *(a_file_of_events, a_writer_of_summaries, memory, a_link),
+    *(a_fork, a_file_of_events, a_writer_of_summaries, memory, a_link),
 ]
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import pickle
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Any, Final
 
-from sparkflow.spark.cluster.process.piped_process import PipedProcess, describe_exit, executed
+from sparkflow.spark.cluster.process.fork_server import FUNCTION
+from sparkflow.spark.cluster.process.forking import started
+from sparkflow.spark.cluster.process.piped_process import PipedProcess, Process, describe_exit
 from sparkflow.spark.cluster_layout import TaskName
 from sparkflow.spark.errors import SparkTrainingError
 
@@ -31,6 +33,11 @@ class FunctionError(SparkTrainingError):
         self.error_type = error_type
 
 
+def start_function(environment: Mapping[str, str]) -> Process:
+    """Starts the process of a function, forked if possible."""
+    return started(FUNCTION, environment)
+
+
 class FunctionProcess:
     """Runs `function_child`. The child ends with this process in any case.
 
@@ -39,6 +46,7 @@ class FunctionProcess:
         work: The pickled function and its arguments.
         environment: The environment of the child.
         rows: The description of the datasets' rows for `HostedRows`.
+        start: Starts it with the environment.
 
     Attributes:
         lines: The last lines that it wrote to stdout or stderr.
@@ -50,11 +58,12 @@ class FunctionProcess:
         work: bytes,
         environment: Mapping[str, str],
         rows: Sequence[Mapping[str, Any]] = (),
+        start: Callable[[Mapping[str, str]], Process] = start_function,
     ) -> None:
         self._answer = b""
         self._process = PipedProcess(
             name,
-            executed("sparkflow.spark.programs.function_child", environment),
+            start(environment),
             self._read_answer,
         )
         worker = name.index if name.job == "worker" else None

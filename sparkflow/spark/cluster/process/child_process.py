@@ -10,13 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import IO, Any
 
-from sparkflow.spark.cluster.process.forking import forked
-from sparkflow.spark.cluster.process.piped_process import (
-    PipedProcess,
-    Process,
-    describe_exit,
-    executed,
-)
+from sparkflow.spark.cluster.process.fork_server import TRAINING
+from sparkflow.spark.cluster.process.forking import started
+from sparkflow.spark.cluster.process.piped_process import PipedProcess, Process, describe_exit
 from sparkflow.spark.cluster_layout import TaskName
 
 _TAIL_LINES = 40
@@ -43,8 +39,7 @@ class Silence:
 
 def start_child(environment: Mapping[str, str]) -> Process:
     """Starts the process of a task, forked if possible."""
-    module = "sparkflow.spark.cluster.child"
-    return forked(module, environment) or executed(module, environment)
+    return started(TRAINING, environment)
 
 
 class ChildProcess:

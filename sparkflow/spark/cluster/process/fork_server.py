@@ -1,9 +1,10 @@
 """Forks the processes of tasks: `python -m sparkflow.spark.cluster.process.fork_server`.
 
 Started by a Spark worker process, which sends it requests over its standard input, a socket (see
-`forking`). It has imported what a task's process needs and forks itself for each request, which
-takes milliseconds instead of more than half a second of processor time. It has one thread and
-creates nothing that a forked process must not share: no connections, no compiled code, no GPU.
+`forking`): first the module that its processes will run, then one for each process. It imports what
+this module needs and forks itself for each process, which takes milliseconds instead of more than
+half a second of processor time. It has one thread and creates nothing that a forked process must
+not share: no connections, no compiled code, no GPU.
 
 It ends when the Spark worker does, and after `IDLE_S` without work. Its processes end with it.
 """
@@ -37,16 +38,18 @@ STATUS: Final = struct.Struct("<i")
 MAX_REQUEST: Final = 1 << 16
 """The maximum size of a request in bytes."""
 
-_PRELOADED: Final = (
+TRAINING: Final = "sparkflow.spark.cluster.child"
+"""The module of a training's tasks."""
+FUNCTION: Final = "sparkflow.spark.programs.function_child"
+"""The module of a user's function."""
+
+_GRAPHS: Final = (
     "encodings.idna",
     "grpc._channel",
     "grpc._server",
     "llvmlite.binding",
     "numpy.random",
     "pyarrow.compute",
-    "sparkflow.spark.cluster.child",
-    "sparkflow.spark.cluster.task_lifecycle",
-    "sparkflow.spark.data.feed.worker_feed",
     "sparkflow_runtime.codegen.cpu.loops",
     "sparkflow_runtime.compiler.concurrent",
     "sparkflow_runtime.compiler.fusion.finish",
@@ -67,7 +70,29 @@ _PRELOADED: Final = (
     "sparkflow_runtime.resources.datasets.batch_source",
     "sparkflow_runtime.transport.channel.serving",
 )
-"""What most trainings import; the rest is imported by the process that needs it."""
+"""What running most graphs imports."""
+_PRELOADED: Final = {
+    TRAINING: (
+        *_GRAPHS,
+        TRAINING,
+        "sparkflow.spark.cluster.task_lifecycle",
+        "sparkflow.spark.data.feed.worker_feed",
+    ),
+    FUNCTION: (
+        *_GRAPHS,
+        FUNCTION,
+        "pyspark.cloudpickle",
+        "sparkflow.train.clusters.server",
+        "sparkflow.train.optimizers.optimizer",
+        "sparkflow.train.sessions.monitored_training",
+        "sparkflow_runtime.master.remote_session",
+        "sparkflow_runtime.ops.elementwise.binary",
+        "sparkflow_runtime.ops.elementwise.unary",
+        "sparkflow_runtime.ops.files.save_restore",
+        "sparkflow_runtime.ops.shape.constants",
+    ),
+}
+"""What most processes of a module import; the rest is imported by the process that needs it."""
 
 
 def main() -> None:
@@ -75,16 +100,19 @@ def main() -> None:
     # Ctrl-C in a terminal reaches the whole group; the driver decides which process ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     requests = socket.socket(fileno=os.dup(0))
-    preload()
+    first = requests.recv(MAX_REQUEST)
+    if not first:
+        return
+    preload(json.loads(first)["module"])
     gc.collect()
     gc.freeze()  # a collection in a forked process would copy the pages of all objects
     _ForkServer(requests).run()
 
 
-def preload() -> None:
-    """Imports the modules that the process of a task needs."""
+def preload(module: str) -> None:
+    """Imports what the processes of a module need."""
     gc.disable()
-    for name in _PRELOADED:
+    for name in _PRELOADED.get(module, ()):
         importlib.import_module(name)
     gc.enable()
 

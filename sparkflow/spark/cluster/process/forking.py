@@ -22,11 +22,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import IO, Final
 
-from sparkflow.spark.cluster.process.fork_server import MODULE, STATUS
+from sparkflow.spark.cluster.process.fork_server import MAX_REQUEST, MODULE, STATUS
+from sparkflow.spark.cluster.process.piped_process import Process, executed
 from sparkflow.spark.cluster.process.process_title import ROLE, reserve
 from sparkflow.spark.cluster.scheduling import gpus
 
-SET_LATER: Final = (ROLE, gpus.VARIABLE)
+SET_LATER: Final = (ROLE, gpus.VARIABLE, "TF_CONFIG")
 """Variables in which processes of one server may differ; no library reads them while it loads."""
 START_TIMEOUT_S: Final = 60.0
 """The time for a server to start and to fork, before it is killed."""
@@ -92,22 +93,27 @@ def _has_report(status: IO[bytes], timeout_s: float | None) -> bool:
     return bool(poll.poll(None if timeout_s is None else timeout_s * 1000))
 
 
+def started(module: str, environment: Mapping[str, str]) -> Process:
+    """Starts a process that runs a module's `main`, forked if possible; see `forked`."""
+    return forked(module, environment) or executed(module, environment)
+
+
 def forked(module: str, environment: Mapping[str, str]) -> ForkedProcess | None:
     """Starts a process that runs a module's `main`; None if it has to be executed instead.
 
     Args:
         module: The module, by its full name.
-        environment: Its environment. A different one in other variables than `SET_LATER` needs a
-            different server; the one before ends when its processes have.
+        environment: Its environment. A different one in other variables than `SET_LATER`, like a
+            different module, needs a different server; the one before ends when its processes have.
     """
     if not sys.platform.startswith("linux"):
         return None  # packets on sockets, and the end with the parent
     for _ in range(2):  # the server may have ended just now, because it was idle
-        server = _servers.suitable(environment)
+        server = _servers.suitable(module, environment)
         if server is None:
             return None
         try:
-            return server.fork(module, environment)
+            return server.fork(environment)
         except _GoneError:
             server.close()  # it is ending, and would be found again
     return None
@@ -122,30 +128,32 @@ class _Server:
     """A running server.
 
     Attributes:
+        module: The module that they run.
         fixed: The environment that its processes have in common.
         folder: Their working directory.
         process: Its process.
         requests: What it reads requests from.
     """
 
+    module: str
     fixed: Mapping[str, str]
     folder: str
     process: subprocess.Popen[bytes]
     requests: socket.socket
 
-    def fork(self, module: str, environment: Mapping[str, str]) -> ForkedProcess | None:
+    def fork(self, environment: Mapping[str, str]) -> ForkedProcess | None:
         """Starts a process.
 
         Returns:
-            None if the server cannot fork.
+            None if the server cannot fork, or not with variables that long.
 
         Raises:
             _GoneError: The server has ended.
         """
-        request = {
-            "module": module,
-            "environment": {name: environment.get(name) for name in SET_LATER},
-        }
+        later = {name: environment.get(name) for name in SET_LATER}
+        request = json.dumps({"module": self.module, "environment": later}).encode()
+        if len(request) > MAX_REQUEST:
+            return None
         with contextlib.ExitStack() as failed, contextlib.ExitStack() as sent:
 
             def pipe(is_input: bool, buffering: int = -1) -> tuple[int, IO[bytes]]:
@@ -153,13 +161,16 @@ class _Server:
                 ours, theirs = (write, read) if is_input else (read, write)
                 sent.callback(os.close, theirs)
                 mode = "wb" if is_input else "rb"
-                return theirs, failed.enter_context(open(ours, mode, buffering))
+                try:
+                    stream = open(ours, mode, buffering)  # noqa: SIM115  # closed below
+                except BaseException:
+                    os.close(ours)
+                    raise
+                return theirs, failed.enter_context(stream)
 
             pipes = [pipe(True), pipe(False), pipe(False), pipe(False, 0)]
             try:
-                socket.send_fds(
-                    self.requests, [json.dumps(request).encode()], [each for each, _ in pipes]
-                )
+                socket.send_fds(self.requests, [request], [each for each, _ in pipes])
             except OSError as error:
                 raise _GoneError from error
             sent.close()
@@ -197,8 +208,8 @@ class _Servers:
         self._lock = threading.Lock()
         self._all: list[_Server] = []
 
-    def suitable(self, environment: Mapping[str, str]) -> _Server | None:
-        """Returns a running server with an environment; None if there cannot be one."""
+    def suitable(self, module: str, environment: Mapping[str, str]) -> _Server | None:
+        """Returns a running server for a module and an environment; None if there cannot be one."""
         fixed = {name: value for name, value in environment.items() if name not in SET_LATER}
         folder = os.getcwd()
         with self._lock:
@@ -206,12 +217,13 @@ class _Servers:
                 if each.process.poll() is not None:
                     each.close()
                     self._all.remove(each)
-            if self._all and (self._all[-1].fixed, self._all[-1].folder) == (fixed, folder):
-                return self._all[-1]
+            last = self._all[-1] if self._all else None
+            if last and (last.module, last.fixed, last.folder) == (module, fixed, folder):
+                return last
             for each in self._all:
                 each.retire()
             try:
-                self._all.append(_started(fixed, folder))
+                self._all.append(_server(module, fixed, folder))
             except OSError:  # the system may have no more processes
                 return None
             return self._all[-1]
@@ -231,20 +243,21 @@ class _Servers:
         self._lock = threading.Lock()  # another thread may have held it
 
 
-def _started(fixed: Mapping[str, str], folder: str) -> _Server:
+def _server(module: str, fixed: Mapping[str, str], folder: str) -> _Server:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with theirs:
-        try:
-            process = subprocess.Popen(
-                [sys.executable, "-m", MODULE],
-                stdin=theirs.fileno(),
-                stdout=subprocess.DEVNULL,
-                env=reserve(fixed),
-            )
-        except OSError:
-            ours.close()
-            raise
-    return _Server(fixed, folder, process, ours)
+    with contextlib.ExitStack() as failed, theirs:
+        failed.callback(ours.close)
+        process = subprocess.Popen(
+            [sys.executable, "-m", MODULE],
+            stdin=theirs.fileno(),
+            stdout=subprocess.DEVNULL,
+            env=reserve(fixed),
+        )
+        failed.callback(process.wait)
+        failed.callback(process.kill)
+        ours.send(json.dumps({"module": module}).encode())
+        failed.pop_all()
+    return _Server(module, fixed, folder, process, ours)
 
 
 _servers: Final = _Servers()

@@ -26,19 +26,23 @@ def reserve(environment: Mapping[str, str]) -> dict[str, str]:
 def set_title(executed: str, module: str, variables: Mapping[str, str | None]) -> None:
     """Shows another module, and variables in the place of the reserved one. Does not set them.
 
-    What does not fit, or what a system does not have, is not shown.
+    What does not fit, or what a system does not have, is not shown: the first variables have room.
 
     Args:
         executed: The module in the arguments of this process.
         module: The one to show.
         variables: By name; None for one that is not shown.
     """
-    given = "\0".join(f"{name}={value}" for name, value in variables.items() if value is not None)
+    room, given = f"{ROLE}={_ROOM}", ""
+    for name, value in variables.items():
+        longer = f"{given}{name}={value}\0"
+        if value is not None and len(longer.encode()) <= len(room) + 1:
+            given = longer
     with contextlib.suppress(OSError, ValueError):
         # Fields 48 and 50 of proc(5): where arguments and environment begin. These begin with 3.
         fields = Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()
         _overwrite(int(fields[45]), Path("/proc/self/cmdline"), executed, module)
-        _overwrite(int(fields[47]), Path("/proc/self/environ"), f"{ROLE}={_ROOM}", given)
+        _overwrite(int(fields[47]), Path("/proc/self/environ"), room, given.removesuffix("\0"))
 
 
 def _overwrite(address: int, file: Path, old: str, new: str) -> None:

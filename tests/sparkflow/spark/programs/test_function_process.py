@@ -37,6 +37,25 @@ def test_what_is_returned_comes_back_and_what_is_printed_is_kept():
     assert sorted(process.lines) == ["to stderr", "to stdout"]
 
 
+def test_a_second_one_is_forked_and_shares_nothing():
+    def function():
+        import os
+        import sys
+
+        found = vars(sys.modules["__main__"]).setdefault("found", [])
+        found.append(os.getpid())
+        return os.getppid(), found
+
+    answers = []
+    for _ in range(2):
+        process = started(function)
+        answers.append(process.result())
+        process.end()
+    (first, ones), (second, others) = answers
+    assert first == second != os.getpid()
+    assert len({*ones, *others}) == 2
+
+
 def failing():
     print("before")
     raise KeyError("gone")

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from sparkflow.spark.cluster.process import forking
-from sparkflow.spark.cluster.process.fork_server import MODULE as SERVER
+from sparkflow.spark.cluster.process.fork_server import MODULE as SERVER, TRAINING
 from sparkflow.spark.cluster.process.forking import ForkedProcess, forked
 from sparkflow.spark.cluster.process.process_title import ROLE
 
@@ -175,6 +175,34 @@ def test_another_environment_has_another_server_and_the_first_one_ends(start: St
     assert second.wait(WAIT_S) == 0
 
 
+def test_another_module_has_another_server(start: Start) -> None:
+    told = answer(start())
+    environment = {**HERE, "TF_CONFIG": "{}"}
+    other = forked("json.tool", environment)  # it has a `main`, too
+    assert other is not None
+    other.stdin.write(b'{"a":   1}')
+    other.stdin.close()
+    assert other.stdout.read().split() == [b"{", b'"a":', b"1", b"}"]
+    assert other.wait(WAIT_S) == 0
+    for pipe in (other.stdout, other.stderr):
+        pipe.close()
+    again = start(environment, variables=["TF_CONFIG"])
+    found = answer(again)
+    assert found["parent"] != told["parent"]
+    assert found["variables"] == {"TF_CONFIG": "{}"}
+
+
+def test_variables_that_no_request_can_have_need_an_execution(start: Start) -> None:
+    start()
+    assert forked(CHILD, {**HERE, "TF_CONFIG": "x" * 65_536}) is None
+    large = {**HERE, ROLE: "worker 7", "TF_CONFIG": "x" * 60_000}
+    process = start(large, variables=["TF_CONFIG"])
+    assert answer(process)["variables"] == {"TF_CONFIG": "x" * 60_000}
+    shown = Path(f"/proc/{process.pid}/environ").read_bytes()
+    assert f"{ROLE}=worker 7\0".encode() in shown
+    assert b"TF_CONFIG" not in shown
+
+
 def test_a_server_with_threads_forks_nothing(start: Start, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(
         "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()\n"
@@ -186,7 +214,7 @@ def test_a_server_with_threads_forks_nothing(start: Start, tmp_path: Path) -> No
 def test_a_server_that_cannot_start_forks_nothing(start: Start, tmp_path: Path) -> None:
     (tmp_path / "llvmlite.py").write_text("raise ImportError('a broken installation')\n")
     path = os.pathsep.join([str(tmp_path), HERE["PYTHONPATH"]])
-    assert forked(CHILD, {**HERE, "PYTHONPATH": path}) is None
+    assert forked(TRAINING, {**HERE, "PYTHONPATH": path}) is None
 
 
 _WORKER = f"""
