@@ -1,9 +1,10 @@
-"""The time of `fit` until the first training step, and Spark's part of it.
+"""The time of `fit` until the first training step, of a function, and Spark's part of them.
 
     python benchmarks/fit_start.py [--record]
 
-256 cached rows, one parameter server, two workers and one step each on `local[4]`. Spark's part is
-the time of an empty barrier job with as many tasks in the same session.
+256 cached rows, one parameter server, two workers and one step each on `local[4]`; then a function
+of `SparkCluster.run` that makes one step in a session, in as many tasks. Spark's part is the time
+of an empty barrier job with as many tasks in the same session.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ def main() -> None:
                 empty.append(barrier)
                 for name, seconds in times.items():
                     stages[name].append(seconds)
+        functions = [_function(spark) for _ in range(1 + options.rounds)][1:]
     barrier, step = measured(empty), measured(stages[STAGES[-1]])
     table = Table(
         ["what", "time"],
@@ -56,6 +58,7 @@ def main() -> None:
             [f"an empty barrier job of {NUM_PS + NUM_WORKERS} tasks", time_text(barrier)],
             *([f"fit to: {name}", time_text(measured(each))] for name, each in stages.items()),
             ["the first step, less the empty job", time_text(step.minus(barrier))],
+            ["a function that makes one step", time_text(measured(functions))],
         ],
     )
     report.finish({f"Median of {options.rounds} rounds": table})
@@ -80,6 +83,26 @@ def _empty_job(spark: Any) -> float:
     tasks = NUM_PS + NUM_WORKERS
     began = time.perf_counter()
     spark.range(0, tasks, 1, tasks).mapInArrow(nothing, "id bigint", barrier=True).collect()
+    return time.perf_counter() - began
+
+
+def _function(spark: Any) -> float:
+    """Returns the seconds of a function that makes a step of its own in each task."""
+    from sparkflow.spark import SparkCluster
+
+    def make_step() -> float:
+        import sparkflow as tf
+
+        x = tf.Variable(1.0)
+        train = tf.train.GradientDescentOptimizer(0.1).minimize(tf.square(x))
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            session.run(train)
+            return float(session.run(x))
+
+    cluster = SparkCluster(spark, numWorkers=NUM_PS + NUM_WORKERS)
+    began = time.perf_counter()
+    cluster.run(make_step)
     return time.perf_counter() - began
 
 

@@ -103,8 +103,8 @@ def forked(module: str, environment: Mapping[str, str]) -> ForkedProcess | None:
 
     Args:
         module: The module, by its full name.
-        environment: Its environment. A different one in other variables than `SET_LATER`, like a
-            different module, needs a different server; the one before ends when its processes have.
+        environment: Its environment. A different one in other variables than `SET_LATER` needs a
+            different server; the module's one before ends when its processes have.
     """
     if not sys.platform.startswith("linux"):
         return None  # packets on sockets, and the end with the parent
@@ -202,7 +202,7 @@ class _Server:
 
 
 class _Servers:
-    """The servers of this process, of which the last one forks. `_lock` guards all fields."""
+    """The servers of this process; the last one of a module forks. `_lock` guards all fields."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -217,10 +217,10 @@ class _Servers:
                 if each.process.poll() is not None:
                     each.close()
                     self._all.remove(each)
-            last = self._all[-1] if self._all else None
-            if last and (last.module, last.fixed, last.folder) == (module, fixed, folder):
-                return last
-            for each in self._all:
+            before = [each for each in self._all if each.module == module]
+            if before and (before[-1].fixed, before[-1].folder) == (fixed, folder):
+                return before[-1]
+            for each in before:
                 each.retire()
             try:
                 self._all.append(_server(module, fixed, folder))

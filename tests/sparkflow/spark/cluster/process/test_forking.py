@@ -175,7 +175,7 @@ def test_another_environment_has_another_server_and_the_first_one_ends(start: St
     assert second.wait(WAIT_S) == 0
 
 
-def test_another_module_has_another_server(start: Start) -> None:
+def test_another_module_has_another_server_beside_the_first_one(start: Start) -> None:
     told = answer(start())
     environment = {**HERE, "TF_CONFIG": "{}"}
     other = forked("json.tool", environment)  # it has a `main`, too
@@ -188,8 +188,9 @@ def test_another_module_has_another_server(start: Start) -> None:
         pipe.close()
     again = start(environment, variables=["TF_CONFIG"])
     found = answer(again)
-    assert found["parent"] != told["parent"]
+    assert found["parent"] == told["parent"]
     assert found["variables"] == {"TF_CONFIG": "{}"}
+    assert len(forking._servers._all) == 2
 
 
 def test_variables_that_no_request_can_have_need_an_execution(start: Start) -> None:
