@@ -67,16 +67,15 @@ def main() -> int:
     began = time.monotonic()
     results: dict[str, Result] = {}
     is_good = True
-    if options.log:
-        cases = logged(options.log)
+    if options.log or options.short:
+        if options.log:
+            cases = logged(options.log)
+        else:
+            tests = [each for row in chosen.values() for each in row.get("short", ())]
+            cases, is_good = run(list(dict.fromkeys(tests)), SHORT_OPTIONS)
         for name, row in chosen.items():
             results[name] = result_of(cases, row.get("short", ()))
-        is_good = not any(each.failed for each in results.values())
-    elif options.short:
-        tests = [each for row in chosen.values() for each in row.get("short", ())]
-        cases, is_good = run(list(dict.fromkeys(tests)), SHORT_OPTIONS)
-        for name, row in chosen.items():
-            results[name] = result_of(cases, row.get("short", ()))
+        is_good &= not any(each.failed for each in results.values())
     else:
         for name, row in chosen.items():
             print(f"==== {name}: {row['fault']}", flush=True)

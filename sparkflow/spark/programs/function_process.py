@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import pickle
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import IO, Any, Final
 
 from sparkflow.spark.cluster.process.fork_server import FUNCTION
 from sparkflow.spark.cluster.process.forking import started
-from sparkflow.spark.cluster.process.piped_process import PipedProcess, Process, describe_exit
+from sparkflow.spark.cluster.process.piped_process import PipedProcess, Start, describe_exit
 from sparkflow.spark.cluster_layout import TaskName
 from sparkflow.spark.errors import SparkTrainingError
 
@@ -18,6 +19,7 @@ SIZE: Final = struct.Struct("<Q")
 RETURNED, RAISED = b"r", b"e"
 _SHOWN_LINES: Final = 40
 _LAST_LINES_S: Final = 0.5
+_START: Final[Start] = functools.partial(started, FUNCTION)
 
 
 class FunctionError(SparkTrainingError):
@@ -31,11 +33,6 @@ class FunctionError(SparkTrainingError):
     def __init__(self, text: str, error_type: str = "") -> None:
         super().__init__(text)
         self.error_type = error_type
-
-
-def start_function(environment: Mapping[str, str]) -> Process:
-    """Starts the process of a function, forked if possible."""
-    return started(FUNCTION, environment)
 
 
 class FunctionProcess:
@@ -58,14 +55,10 @@ class FunctionProcess:
         work: bytes,
         environment: Mapping[str, str],
         rows: Sequence[Mapping[str, Any]] = (),
-        start: Callable[[Mapping[str, str]], Process] = start_function,
+        start: Start = _START,
     ) -> None:
         self._answer = b""
-        self._process = PipedProcess(
-            name,
-            start(environment),
-            self._read_answer,
-        )
+        self._process = PipedProcess(name, start(environment), self._read_answer)
         worker = name.index if name.job == "worker" else None
         with self._process.ended_on_error():
             hosted = json.dumps({"worker": worker, "rows": list(rows)}).encode()

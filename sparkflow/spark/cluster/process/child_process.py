@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO, Any, Final
 
 from sparkflow.spark.cluster.process.fork_server import TRAINING
 from sparkflow.spark.cluster.process.forking import started
-from sparkflow.spark.cluster.process.piped_process import PipedProcess, Process, describe_exit
+from sparkflow.spark.cluster.process.piped_process import PipedProcess, Start, describe_exit
 from sparkflow.spark.cluster_layout import TaskName
 
 _TAIL_LINES = 40
+_START: Final[Start] = functools.partial(started, TRAINING)
 
 OnLine = Callable[[str], None]
 OnEvent = Callable[[Mapping[str, Any]], None]
-Start = Callable[[Mapping[str, str]], Process]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +36,6 @@ class Silence:
     stopped_s: float = 6.0
     hung_s: float = 120.0
     look_s: float = 1.0
-
-
-def start_child(environment: Mapping[str, str]) -> Process:
-    """Starts the process of a task, forked if possible."""
-    return started(TRAINING, environment)
 
 
 class ChildProcess:
@@ -64,7 +60,7 @@ class ChildProcess:
         environment: Mapping[str, str],
         on_line: OnLine,
         on_event: OnEvent,
-        start: Start = start_child,
+        start: Start = _START,
         silence: Silence | None = None,
     ) -> None:
         self._name = name

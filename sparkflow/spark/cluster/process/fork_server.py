@@ -103,10 +103,11 @@ def main() -> None:
     first = requests.recv(MAX_REQUEST)
     if not first:
         return
-    preload(json.loads(first)["module"])
+    module = json.loads(first)["module"]
+    preload(module)
     gc.collect()
     gc.freeze()  # a collection in a forked process would copy the pages of all objects
-    _ForkServer(requests).run()
+    _ForkServer(requests, module).run()
 
 
 def preload(module: str) -> None:
@@ -122,11 +123,13 @@ class _ForkServer:
 
     Args:
         requests: Where they come from; its end is the end of the server.
+        module: What the processes run.
     """
 
-    def __init__(self, requests: socket.socket) -> None:
+    def __init__(self, requests: socket.socket, module: str) -> None:
         self._pid = os.getpid()
         self._requests = requests
+        self._module = module
         self._statuses: dict[int, int] = {}
         """The status pipes of running processes, by process id."""
         self._selector = selectors.DefaultSelector()
@@ -213,8 +216,8 @@ class _ForkServer:
             self._close_all(pipes)
             _reseed()
             _set_environment(request["environment"])
-            set_title(MODULE, request["module"], request["environment"])
-            importlib.import_module(request["module"]).main()
+            set_title(MODULE, self._module, request["environment"])
+            importlib.import_module(self._module).main()
             code = 0
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else 1

@@ -151,7 +151,7 @@ class _Server:
             _GoneError: The server has ended.
         """
         later = {name: environment.get(name) for name in SET_LATER}
-        request = json.dumps({"module": self.module, "environment": later}).encode()
+        request = json.dumps({"environment": later}).encode()
         if len(request) > MAX_REQUEST:
             return None
         with contextlib.ExitStack() as failed, contextlib.ExitStack() as sent:

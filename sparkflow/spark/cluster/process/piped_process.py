@@ -35,6 +35,10 @@ class Process(Protocol):
     def kill(self) -> None: ...  # noqa: D102
 
 
+Start = Callable[[Mapping[str, str]], Process]
+"""Starts a process with an environment."""
+
+
 def executed(module: str, environment: Mapping[str, str]) -> Process:
     """Starts Python with a module, and with pipes for input, output and errors."""
     return subprocess.Popen(

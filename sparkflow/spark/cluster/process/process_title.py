@@ -33,16 +33,16 @@ def set_title(executed: str, module: str, variables: Mapping[str, str | None]) -
         module: The one to show.
         variables: By name; None for one that is not shown.
     """
-    room, given = f"{ROLE}={_ROOM}", ""
-    for name, value in variables.items():
-        longer = f"{given}{name}={value}\0"
-        if value is not None and len(longer.encode()) <= len(room) + 1:
-            given = longer
+    room, shown = f"{ROLE}={_ROOM}", ""
+    for given in (f"{name}={value}" for name, value in variables.items() if value is not None):
+        longer = f"{shown}\0{given}" if shown else given
+        if len(longer.encode()) <= len(room):
+            shown = longer
     with contextlib.suppress(OSError, ValueError):
         # Fields 48 and 50 of proc(5): where arguments and environment begin. These begin with 3.
         fields = Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()
         _overwrite(int(fields[45]), Path("/proc/self/cmdline"), executed, module)
-        _overwrite(int(fields[47]), Path("/proc/self/environ"), room, given.removesuffix("\0"))
+        _overwrite(int(fields[47]), Path("/proc/self/environ"), room, shown)
 
 
 def _overwrite(address: int, file: Path, old: str, new: str) -> None:
