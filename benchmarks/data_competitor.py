@@ -130,9 +130,10 @@ def _from_files(tf: Any, files: Files, name: str) -> Any:
         features = {**fixed, "w": tf.VarLenFeature(tf.string)}
         records = tf.data.TFRecordDataset(files.examples).repeat().batch(BATCH)
         return records.map(lambda each: tf.parse_example(each, features))
-    if name == "single_examples":
+    if name in ("single_examples", "single_words"):
+        features = {**fixed, "w": tf.VarLenFeature(tf.string)} if name == "single_words" else fixed
         records = tf.data.TFRecordDataset(files.examples).repeat()
-        return records.map(lambda each: tf.parse_single_example(each, fixed)).batch(BATCH)
+        return records.map(lambda each: tf.parse_single_example(each, features)).batch(BATCH)
     lines = tf.data.TextLineDataset(files.lines).repeat()
     if name == "csv":
         return lines.batch(BATCH).map(lambda each: tf.decode_csv(each, defaults))

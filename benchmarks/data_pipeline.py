@@ -25,6 +25,7 @@ CASES = {
     "parallel": "the same with num_parallel_calls=2",
     "examples": "TFRecords: batch(128).map(parse_example)",
     "single_examples": "TFRecords: map(parse_single_example).batch(128)",
+    "single_words": "the same with a sparse feature of words",
     "csv": "lines: batch(128).map(decode_csv)",
     "single_csv": "lines: map(decode_csv).batch(128)",
     "words": "lines: map(split, hash).padded_batch(128)",

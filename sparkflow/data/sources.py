@@ -64,7 +64,7 @@ def from_tensor_slices(tensors: Any, name: str | None = None) -> Dataset:
     for index, component in enumerate(nest.flatten(whole)):
         if component.kind == "sparse":
             parts = flat[index].op.inputs  # from the node that serialized it as a whole
-            flat[index] = apply_op("SerializeManySparse", *parts)
+            flat[index] = apply_op("SerializeManySparse", *parts, out_type=dtypes.variant)
     attrs = structure.attrs(element, "Toutput_types")
     return dataset_of("TensorSliceDataset", [flat], element, **attrs)
 

@@ -1,7 +1,7 @@
 """The element type of a dataset: a nested structure of `Component`s.
 
-At run time an element is a flat tuple. A sparse tensor is encoded as the three strings of
-`tf.serialize_sparse`; a dataset inside a dataset is kept.
+At run time an element is a flat tuple. A sparse tensor is encoded as the variant tensor of
+`tf.serialize_sparse`: its three arrays; a dataset inside a dataset is kept.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Component:
     @property
     def flat_dtype(self) -> DType:
         """The dtype of its encoding."""
-        return dtypes.string if self.kind == "sparse" else self.dtype
+        return dtypes.variant if self.kind == "sparse" else self.dtype
 
     @property
     def flat_shape(self) -> Shape:
@@ -64,7 +64,7 @@ class Component:
             return variant
         if self.kind == "sparse":
             parts = (value.indices, value.values, value.dense_shape)
-            return output_of("SerializeSparse", *parts)
+            return output_of("SerializeSparse", *parts, out_type=dtypes.variant)
         assert isinstance(value, Tensor)
         return value
 

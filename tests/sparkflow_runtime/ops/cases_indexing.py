@@ -302,6 +302,11 @@ CASES = [
     ),
     OpCase("DynamicStitch", [[ints(1, 0), ints(1)], [TABLE[:2], TABLE[2:3]]], expected=stitched),
     OpCase("DynamicStitch", [[ints()], [EMPTY]], expected=EMPTY),
+    OpCase(
+        "DynamicStitch",
+        [[ints(2, 0)], [np.array([b"c", b"a"], object)]],
+        expected=np.array([b"a", b"", b"c"], object),
+    ),
     OpCase("UnsortedSegmentSum", [EMPTY, ints(), np.array(2)], expected=np.zeros((2, 3))),
 ]
 

@@ -39,6 +39,10 @@ SEQUENCE = SequenceExample()
 SEQUENCE.context.feature["c"].int64_list.value.append(7)
 for number in range(3):
     SEQUENCE.feature_lists.feature_list["q"].feature.add().int64_list.value.append(number)
+WORDS_EXAMPLE = Example()
+WORDS_EXAMPLE.features.feature["x"].bytes_list.value.append(b"a")
+WORDS_EXAMPLE.features.feature["y"].bytes_list.value.append(b"b")
+TWO_WORDS = WORDS_EXAMPLE.SerializeToString()  # also a SequenceExample that has only a context
 NO_LISTS = SequenceExample(context=SEQUENCE.context)
 
 
@@ -214,6 +218,26 @@ CASES = [
         [scalar(ONE), [i64()]],
         {**PARSE, "num_sparse": 1, "sparse_keys": ["f"], "dense_keys": ["a"]},
         (i64(0).reshape(1, 1), np.array([0.5], np.float32), i64(1), i64(1, 2)),
+        dynamic_shape=True,
+    ),
+    OpCase(
+        "ParseSingleExample",
+        [scalar(TWO_WORDS), [scalar("default"), s()]],
+        {
+            "num_sparse": 1,
+            "sparse_keys": ["x"],
+            "sparse_types": [dtypes.string],
+            "dense_keys": ["none", "y"],
+            "dense_shapes": [(), ()],
+        },
+        (i64(0).reshape(1, 1), s("a"), i64(1), scalar("default"), scalar("b")),
+        dynamic_shape=True,
+    ),
+    OpCase(
+        "ParseSingleSequenceExample",
+        [scalar(TWO_WORDS), NONE, [], [scalar("y")], [], [], [s()], scalar("")],
+        {"context_dense_shapes": [()]},
+        (scalar("b"),),
         dynamic_shape=True,
     ),
     OpCase(

@@ -5,7 +5,7 @@ Source: RFC 4180. Lines with doubled quotes, and all that is wrong, are left to 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,9 +17,9 @@ from sparkflow_runtime.codegen.strings.objects import (
     Array,
     Elements,
     Leave,
-    Outputs,
     byte_at,
     for_each,
+    packed,
 )
 from sparkflow_runtime.codegen.strings.parts import are_same
 
@@ -29,6 +29,8 @@ _KINDS: Final = {
     for code, each in enumerate((np.object_, np.float32, np.float64, np.int32, np.int64))
 }
 _TEXT, _FLOAT32, _FLOAT64, _INT32, _INT64 = range(5)
+_SIZES: Final = {"i32": (_FLOAT32, _INT32), "i64": (_FLOAT64, _INT64)}
+"""The kinds of numbers by the type that copies them."""
 _IN_NUMBERS: Final = b"0123456789.+-eExX_aAfFiInN"
 _PARAMETERS: Final = 5
 
@@ -64,6 +66,7 @@ class Decoder:
     def __init__(self, format: Format) -> None:
         # A number would not end at such a delimiter.
         self._is_for_python = format.delimiter in _IN_NUMBERS
+        self._dtypes = format.dtypes
         self._fields = np.array(format.column_of_field, np.int64)
         self._kinds = np.array([_KINDS[each] for each in format.dtypes], np.int64)
         self._missing = np.frombuffer(format.missing or b"\0", np.uint8)
@@ -71,28 +74,32 @@ class Decoder:
             *(len(self._fields), int(format.is_exact), format.delimiter, int(format.quotes)),
             len(format.missing),
         )
-        self._outputs = Outputs(format.dtypes)
-
-    def columns(self, lines: int) -> tuple[list[Array], Array]:
-        """Returns columns for so many lines, not initialized, and their addresses."""
-        return self._outputs.arrays([lines] * len(self._kinds))
 
     def decode(
-        self, lines: Array, addresses: Array, has_default: Array, by_python: Callable[[int], None]
+        self,
+        lines: Array,
+        columns: Sequence[Array],
+        defaults: Sequence[Array],
+        by_python: Callable[[int], None],
     ) -> None:
-        """Writes the fields of lines to columns; empty fields leave them as they are.
+        """Writes the fields of lines to columns.
 
         Args:
             lines: [n] objects, bytes, contiguous.
-            addresses: Of columns of n elements.
-            has_default: [columns] int64, whether fields may be empty.
+            columns: Of n elements each, contiguous, of the format's dtypes.
+            defaults: What empty fields become, for each column: one value of its dtype; none if
+                fields must not be empty.
             by_python: Writes all fields of one line, given its number, or raises.
         """
         if self._is_for_python:
             for number in range(lines.size):
                 by_python(number)
             return
-        arrays = (lines, self._fields, self._kinds, addresses, has_default, self._missing, POWERS)
+        pairs = zip(defaults, self._dtypes, strict=True)
+        filled = [np.asarray(each, dtype) for each, dtype in pairs]
+        sizes = np.array([each.size for each in filled], np.int64)
+        given = (packed(columns), packed(filled), sizes)
+        arrays = (lines, self._fields, self._kinds, *given, self._missing, POWERS)
         for_each(lines_text, (), arrays, by_python, self._parameters)
 
 
@@ -103,10 +110,10 @@ def lines_text() -> str:
 
 class _Writer:
     def __init__(self) -> None:
-        self._elements = Elements(7, _PARAMETERS)
+        self._elements = Elements(8, _PARAMETERS)
         self._code = self._elements.code
         self._lines, self._columns, self._kinds, self._outs, *rest = self._elements.arrays
-        self._has_default, self._missing, self._powers = rest
+        self._defaults, self._default_sizes, self._missing, self._powers = rest
         self._fields, exact, self._delimiter, quotes, self._missing_size = self._elements.parameters
         self._is_exact = self._code.compare("ne", exact, 0)
         self._has_quotes = self._code.compare("ne", quotes, 0)
@@ -197,13 +204,13 @@ class _Writer:
         with code.when(code.compare("eq", size, self._missing_size)):
             same = are_same(code, value, self._missing, size)
             code.set(is_missing, same, "i1")
+        kind = code.load("i64", code.at("i64", self._kinds, column))
+        out = elements.data_at(self._outs, column)
         with code.when(code.get(is_missing, "i1")):
-            default = code.load("i64", code.at("i64", self._has_default, column))
-            leave_unless(code.compare("ne", default, 0))
+            count = code.load("i64", code.at("i64", self._default_sizes, column))
+            leave_unless(code.compare("ne", count, 0))
+            self._copy_default(kind, elements.data_at(self._defaults, column), out, number)
         with code.unless(code.get(is_missing, "i1")):
-            kind = code.load("i64", code.at("i64", self._kinds, column))
-            address = code.load("i64", code.at("i64", self._outs, column))
-            out = code.let(f"inttoptr i64 {address} to ptr")
             with code.when(code.compare("eq", kind, _TEXT)):
                 elements.create(value, size, out, number, leave_unless)
             is_float = code.let(f"icmp ult i64 {code.let(f'sub i64 {kind}, {_FLOAT32}')}, 2")
@@ -220,6 +227,16 @@ class _Writer:
                 leave_unless(code.either(fits, code.compare("eq", kind, _INT64)))
                 self._store(kind, _INT32, "i32", short, out, number)
                 self._store(kind, _INT64, "i64", whole, out, number)
+
+    def _copy_default(self, kind: str, default: str, out: str, number: str) -> None:
+        code = self._code
+        with code.when(code.compare("eq", kind, _TEXT)):
+            value = code.load("ptr", default)
+            self._elements.keep(value)
+            self._elements.put(value, out, number)
+        for size, kinds in _SIZES.items():
+            for each in kinds:
+                self._store(kind, each, size, code.load(size, default, 4), out, number)
 
     def _store(self, kind: str, wanted: int, type_: str, value: str, out: str, number: str) -> None:
         code: Code = self._code

@@ -5,7 +5,10 @@ Source: protobuf's encoding guide, and TensorFlow's example.proto and feature.pr
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
+
+import numpy as np
 
 from sparkflow_runtime.codegen.strings.objects import Elements, Leave, byte_at
 from sparkflow_runtime.codegen.strings.parts import are_same
@@ -14,8 +17,8 @@ NONE, BYTES, FLOAT, INT64 = range(4)
 """Kinds of features: of none, and by the numbers of their fields."""
 FIRST, SECOND = 0x0A, 0x12
 """The tags of fields 1 and 2 of length-delimited types."""
-HINTS: Final = 256
-"""Elements of the array that `KeyFinder` needs."""
+_HINTS: Final = 256
+"""Entries of a message whose keys are remembered."""
 _MORE: Final = 0x80
 
 VARINT: Final = """
@@ -143,19 +146,38 @@ class WireReader:
             leave_unless(code.compare("slt", last, _MORE))
 
 
+class Keys:
+    """Keys to find.
+
+    Args:
+        keys: In UTF-8, all different.
+
+    Attributes:
+        count: Their number.
+        arrays: What a `KeyFinder` needs: their bytes, one after another; where each begins, and the
+            end; and where keys were found last, which it updates while it holds the GIL.
+    """
+
+    def __init__(self, keys: Sequence[bytes]) -> None:
+        self.count = len(keys)
+        self.arrays = (
+            np.frombuffer(b"".join(keys) or b"\0", np.uint8),
+            np.cumsum([0, *map(len, keys)]),
+            np.zeros(_HINTS, np.int64),
+        )
+
+
 class KeyFinder:
     """Emits finding keys.
 
     Args:
         elements: The kernel being emitted.
-        keys: Address of their bytes, one after another.
-        ends: Address of where each begins, and the end.
-        hints: Address of `HINTS` int64, zero at first.
+        keys, ends, hints: Addresses of `Keys.arrays`.
         count: Their number.
 
     Attributes:
         key: The variable of the key found.
-        entry: The variable of the number of the entry in its message, modulo `HINTS`.
+        entry: The variable of the number of the entry in its message, modulo that of hints.
     """
 
     def __init__(self, elements: Elements, keys: str, ends: str, hints: str, count: str) -> None:
@@ -166,7 +188,7 @@ class KeyFinder:
     def next_entry(self) -> None:
         """Counts an entry."""
         entry = self._code.add(self._code.get(self.entry), 1)
-        self._code.set(self.entry, self._code.let(f"and i64 {entry}, {HINTS - 1}"))
+        self._code.set(self.entry, self._code.let(f"and i64 {entry}, {_HINTS - 1}"))
 
     def find(self, text: str, size: str) -> None:
         """Sets `key` to the number of a key, and to that of all keys for any other.

@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-import numpy as np
-
 from sparkflow_runtime.codegen.strings.example_wire import (
     FIRST,
-    HINTS,
     NONE,
     SECOND,
     VARINT,
     KeyFinder,
+    Keys,
     WireReader,
     read_key,
 )
@@ -29,7 +27,7 @@ MISSING: Final = -1
 
 def find(
     messages: Array,
-    keys: Sequence[bytes],
+    keys: Keys,
     by_python: Callable[[int], None],
     contexts: Array,
     found: Array,
@@ -38,17 +36,14 @@ def find(
 
     Args:
         messages: [n] objects, bytes, contiguous.
-        keys: The keys of lists, all different.
+        keys: The keys of lists.
         by_python: Does it for a message that is written in another way, given its number.
         contexts: [2, n] int64 to write to, zero: where the field of the context begins and ends.
         found: [3, keys, n] int64 to write to, `MISSING`: the number of features of each list, and
             where they begin and end.
     """
-    ends = np.cumsum([0, *map(len, keys)])
-    joined = np.frombuffer(b"".join(keys) or b"\0", np.uint8)
-    hints = np.zeros(HINTS, np.int64)
-    arrays = (messages, joined, ends, hints, *contexts, *found)
-    for_each(find_text, (), arrays, by_python, (len(keys), len(messages)))
+    arrays = (messages, *keys.arrays, *contexts, *found)
+    for_each(find_text, (), arrays, by_python, (keys.count, len(messages)))
 
 
 def features_of(

@@ -7,6 +7,7 @@ key twice; see protobuf's encoding guide.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -17,15 +18,15 @@ from sparkflow_runtime.codegen.strings.example_wire import (
     BYTES,
     FIRST,
     FLOAT,
-    HINTS,
     INT64,
     NONE,
     VARINT,
     KeyFinder,
+    Keys,
     WireReader,
     read_key,
 )
-from sparkflow_runtime.codegen.strings.objects import Array, Elements, Leave, Outputs, for_each
+from sparkflow_runtime.codegen.strings.objects import Array, Elements, Leave, for_each, packed
 
 DONE: Final = 4
 """Added to the kind of a feature that has been decoded."""
@@ -39,40 +40,44 @@ class Features:
     Args:
         keys: Their keys, in UTF-8, all different.
         kinds: The kind that is expected of each.
-        sizes: The number of values that is expected of each, -1 for any.
+        shapes: The shape that is expected of each, None for any number of values.
+
+    Attributes:
+        keys: Their keys.
+        done: [keys, 1] int64, what `find` notes of features that it has decoded.
     """
 
-    def __init__(self, keys: Sequence[bytes], kinds: Sequence[int], sizes: Sequence[int]) -> None:
-        self.count = len(keys)
-        self.joined = np.frombuffer(b"".join(keys) or b"\0", np.uint8)
-        self.ends = np.cumsum([0, *map(len, keys)])
+    def __init__(
+        self,
+        keys: Sequence[bytes],
+        kinds: Sequence[int],
+        shapes: Sequence[tuple[int, ...] | None],
+    ) -> None:
+        self.keys = Keys(keys)
         self.kinds = np.array(kinds, np.int64)
-        self.sizes = np.array(sizes, np.int64)
-        self._known = [number for number in range(self.count) if sizes[number] >= 0]
-        self._known_sizes = [sizes[number] for number in self._known]
-        self._outputs = Outputs([VALUE_DTYPES[kinds[number]] for number in self._known])
+        self.sizes = np.array(
+            [-1 if each is None else math.prod(each) for each in shapes], np.int64
+        )
+        self.done = (self.kinds | DONE).reshape(-1, 1)
+        self._layout = [
+            (shape, np.dtype(VALUE_DTYPES[kind])) for shape, kind in zip(shapes, kinds, strict=True)
+        ]
 
-    def outputs(self, messages: int) -> tuple[dict[int, Array], Array]:
-        """Returns by its number an array [messages, size] for each feature of a known size.
+    def outputs(self, messages: int) -> list[Array | None]:
+        """Returns an array [messages, *shape] for each feature, None for those of any size.
 
-        Not initialized. The second result has their addresses, zero for other features.
+        Not initialized.
         """
-        sizes = self._known_sizes
-        arrays, addresses = self._outputs.arrays([messages * size for size in sizes])
-        if len(sizes) < self.count:
-            known, addresses = addresses, np.zeros(self.count, np.int64)
-            addresses[self._known] = known
-        found = {
-            number: array.reshape(messages, size)
-            for number, array, size in zip(self._known, arrays, sizes, strict=True)
-        }
-        return found, addresses
+        return [
+            None if shape is None else np.empty((messages, *shape), dtype)
+            for shape, dtype in self._layout
+        ]
 
 
 def find(
     messages: Array,
     features: Features,
-    addresses: Array,
+    outputs: Sequence[Array | None],
     by_python: Callable[[int], None],
     found: Array,
 ) -> None:
@@ -81,17 +86,17 @@ def find(
     Args:
         messages: [n] objects, bytes, contiguous.
         features: What to find.
-        addresses: Where to decode them to, see `Features.outputs`.
+        outputs: What to decode them to, see `Features.outputs`.
         by_python: Finds the features of a message that is written in another way, given its number.
         found: [3, features, n] int64 to write to, zero: the kind of each feature, plus `DONE` if it
             has been decoded; the number of its values; and where its packed numbers, or its list of
             bytes, begin.
     """
     arrays = (
-        *(messages, features.joined, features.ends, features.kinds, features.sizes, addresses),
-        *(np.zeros(HINTS, np.int64), *found),
+        *(messages, *features.keys.arrays),
+        *(features.kinds, features.sizes, packed(outputs), *found),
     )
-    for_each(find_text, (), arrays, by_python, (features.count, len(messages)))
+    for_each(find_text, (), arrays, by_python, (features.keys.count, len(messages)))
 
 
 def take(
@@ -127,8 +132,8 @@ class _Finder:
     def __init__(self) -> None:
         self._elements = Elements(10, 2)
         self._code = self._elements.code
-        self._messages, keys, ends, *given = self._elements.arrays
-        self._wanted, self._sizes, self._outs, hints, *found = given
+        self._messages, keys, ends, hints, *given = self._elements.arrays
+        self._wanted, self._sizes, self._outs, *found = given
         self._kinds, self._counts, self._starts = found
         self._width, self._messages_count = self._elements.parameters
         self._reader = WireReader(self._elements)
@@ -178,14 +183,12 @@ class _Finder:
         code = self._code
         code.store("i64", code.get(self._reader.start), code.at("i64", self._starts, place))
         code.store("i64", count, code.at("i64", self._counts, place))
-        wanted, size, address = (
-            code.load("i64", code.at("i64", each, key))
-            for each in (self._wanted, self._sizes, self._outs)
+        wanted, size = (
+            code.load("i64", code.at("i64", each, key)) for each in (self._wanted, self._sizes)
         )
         is_wanted = code.both(code.compare("eq", kind, wanted), code.compare("eq", count, size))
-        is_wanted = code.both(is_wanted, code.compare("ne", address, 0))
         with code.when(is_wanted):
-            out = code.let(f"inttoptr i64 {address} to ptr")
+            out = self._elements.data_at(self._outs, key)
             target = code.let(f"mul i64 {message}, {size}")
             for each in (BYTES, FLOAT, INT64):
                 with code.when(code.compare("eq", kind, each)):

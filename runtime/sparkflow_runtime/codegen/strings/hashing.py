@@ -56,6 +56,9 @@ class _Data(Protocol):
         """Returns a byte."""
 
 
+_NO_KEY: Final = np.zeros(2, np.uint64)
+
+
 def hashed(function: Hash, strings: Array, key: Sequence[int] = (0, 0)) -> Array:
     """Returns the hashes of strings.
 
@@ -67,7 +70,7 @@ def hashed(function: Hash, strings: Array, key: Sequence[int] = (0, 0)) -> Array
     Returns:
         [n] uint64.
     """
-    words = np.array([each & _ALL_BITS for each in key], np.uint64)
+    words = np.array([each & _ALL_BITS for each in key], np.uint64) if any(key) else _NO_KEY
     by_python = partial(hash_of, function, key=key)
     return mapped(text, (function,), strings, by_python, words, dtype=np.uint64)
 

@@ -17,6 +17,7 @@ import numpy as np
 from sparkflow_runtime.codegen.machine import native
 from sparkflow_runtime.codegen.machine.builtin import address_in_python
 from sparkflow_runtime.codegen.machine.entry import NOT_COUNTED
+from sparkflow_runtime.codegen.machine.host import DATA
 from sparkflow_runtime.codegen.machine.llvm_text import Code, Value
 from sparkflow_runtime.once import once
 
@@ -35,7 +36,6 @@ _FUNCTIONS: Final = (
 )
 SPACES: Final = b" \t\n\v\f\r"
 """ASCII's white space."""
-_NOTHING: Final = np.empty(0)
 _AHEAD: Final = 8
 """Elements that are fetched into the cache before they are read."""
 
@@ -123,36 +123,12 @@ def _bytes_are_as_known() -> bool:
     )
 
 
-class Outputs:
-    """Makes arrays that one kernel writes to, given their addresses.
-
-    Those of one dtype have their memory together: an address is a microsecond of Python.
-
-    Args:
-        dtypes: Of the arrays.
-    """
-
-    def __init__(self, dtypes: Sequence[Any]) -> None:
-        self._count = len(dtypes)
-        kinds = [np.dtype(each) for each in dtypes]
-        self._numbers = {
-            kind: [number for number, each in enumerate(kinds) if each == kind]
-            for kind in dict.fromkeys(kinds)
-        }
-
-    def arrays(self, sizes: Sequence[int]) -> tuple[list[Array], Array]:
-        """Returns arrays of these sizes, not initialized, and their addresses, int64."""
-        found: list[Array] = [_NOTHING] * self._count
-        addresses = np.zeros(self._count, np.int64)
-        for dtype, numbers in self._numbers.items():
-            block: Array = np.empty(sum([sizes[number] for number in numbers]), dtype)
-            address, start = block.ctypes.data, 0
-            for number in numbers:
-                end = start + sizes[number]
-                found[number] = block[start:end]
-                addresses[number] = address + start * block.itemsize
-                start = end
-        return found, addresses
+def packed(arrays: Sequence[Any]) -> Array:
+    """Returns an array of arrays: what a kernel writes to, see `Elements.data_at`."""
+    found = np.empty(len(arrays), np.object_)
+    for place, array in enumerate(arrays):
+        found[place] = array
+    return found
 
 
 class Elements:
@@ -203,6 +179,11 @@ class Elements:
         found = code.load("ptr", code.at("ptr", array, number))
         leave_unless(code.let(f"icmp ne ptr {found}, null"))
         return found
+
+    def data_at(self, arrays: str, number: Value) -> str:
+        """Returns the address of the data of an array that is an element; see `packed`."""
+        array = self.code.load("ptr", self.code.at("ptr", arrays, number))
+        return self.code.load("ptr", self.code.at("i8", array, DATA))
 
     def is_bytes(self, value: str) -> str:
         """Whether an object is exactly bytes."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
+from typing import Final
 
 import numpy as np
 
@@ -10,6 +12,8 @@ from sparkflow_runtime.codegen.machine.llvm_text import Code
 from sparkflow_runtime.codegen.strings.objects import Array, Elements, byte_at, for_each
 
 Split = Callable[[bytes], Sequence[bytes]]
+_FEW: Final = 4
+"""So many strings are split sooner by Python."""
 
 
 def split(
@@ -28,6 +32,8 @@ def split(
         The counts of parts, [n] int64; the parts of all strings, objects; and for each its number
         in its string, int64.
     """
+    if strings.size <= _FEW:
+        return split_by_python(strings, by_python)
     is_separator = np.zeros(256, np.uint8)
     is_separator[np.frombuffer(separators, np.uint8)] = 1
     counts = np.empty(strings.size, np.int64)
@@ -49,6 +55,24 @@ def split(
 
     given = (strings, is_separator, counts, starts, parts, places)
     for_each(parts_text, arguments, given, create)
+    return counts, parts, places
+
+
+def split_by_python(strings: Array, split: Split) -> tuple[Array, Array, Array]:
+    """Splits strings by Python; the results are those of the function `split`.
+
+    Args:
+        strings: [n] objects, bytes.
+        split: Splits one string.
+    """
+    rows = [split(each) for each in strings.tolist()]
+    counts = np.fromiter(map(len, rows), np.int64, len(rows))
+    found = list(itertools.chain.from_iterable(rows))
+    parts = np.empty(len(found), np.object_)
+    parts[:] = found
+    places = np.arange(len(found))
+    if len(rows) > 1:
+        places -= np.repeat(np.cumsum(counts) - counts, counts)
     return counts, parts, places
 
 

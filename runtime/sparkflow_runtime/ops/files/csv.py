@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,8 @@ from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.strings.delimited import Decoder, Format
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.once import latest
-from sparkflow_runtime.ops.op import Array, Inference
+from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.ops.op import Array, Inference, NodeView
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import Attr, bool_attr, list_attr, string_attr
 from sparkflow_runtime.ops.strings.string_arrays import StringOp, flat_strings, text_of
@@ -100,71 +100,63 @@ class DecodeCSV(StringOp):
                 )
         return [node.shapes[0]] * len(node.attrs["OUT_TYPE"])
 
-    def compute(
-        self,
-        xp: Any,
-        records: Array,
-        *defaults: Array,
-        OUT_TYPE: Sequence[DType],
-        field_delim: str,
-        use_quote_delim: bool,
-        na_value: str,
-        select_cols: Sequence[int],
-    ) -> tuple[Array, ...]:
-        """Fails for lines with another number of fields, and for fields of another type."""
-        if len(field_delim.encode()) != 1:
-            raise _refuse(f"field_delim should be only 1 char, got {field_delim!r}")
-        chosen = list(select_cols)
-        if chosen and (len(chosen) != len(OUT_TYPE) or sorted(set(chosen)) != chosen):
+    def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """The kernel: fails for lines with another number of fields, or of another type.
+
+        Raises:
+            InvalidArgumentError: The delimiter is not one byte, or columns are not selected in
+                order.
+        """
+        types: Sequence[DType] = node.attrs["OUT_TYPE"]
+        text, chosen = node.attrs["field_delim"], list(node.attrs["select_cols"])
+        if len(text.encode()) != 1:
+            raise _refuse(f"field_delim should be only 1 char, got {text!r}")
+        if chosen and (len(chosen) != len(types) or sorted(set(chosen)) != chosen):
             raise _refuse(
-                f"select_cols should be {len(OUT_TYPE)} strictly increasing indices, got {chosen}"
+                f"select_cols should be {len(types)} strictly increasing indices, got {chosen}"
             )
-        decoder = _decoder(
-            Format(
-                tuple(np.dtype(each.as_numpy_dtype) for each in OUT_TYPE),
-                _column_of_field(chosen, len(OUT_TYPE)),
-                not chosen,
-                ord(field_delim),
-                use_quote_delim,
-                na_value.encode(),
+        quotes, missing = node.attrs["use_quote_delim"], node.attrs["na_value"].encode()
+        kinds = tuple(np.dtype(each.as_numpy_dtype) for each in types)
+        fields = _column_of_field(chosen, len(types))
+        decoder = Decoder(Format(kinds, fields, not chosen, ord(text), quotes, missing))
+
+        def run(records: Array, *defaults: Array) -> tuple[Array, ...]:
+            lines, shape = flat_strings(records), np.shape(records)
+            columns = [np.empty(shape, kind) for kind in kinds]
+
+            def by_python(row: int) -> None:
+                found = _chosen(split_line(lines[row], ord(text), quotes), chosen, len(types), row)
+                for index, (field, dtype) in enumerate(zip(found, types, strict=True)):
+                    column = columns[index].reshape(-1)
+                    if field not in (b"", missing):
+                        with np.errstate(over="ignore"):
+                            column[row] = _value(field, dtype, index, row)
+                    elif not defaults[index].size:
+                        raise _refuse(f"Field {index} is required but missing in record {row}!")
+                    else:
+                        column[row : row + 1] = defaults[index]
+
+            decoder.decode(lines, columns, defaults, by_python)
+            return tuple(columns)
+
+        return run
+
+
+def _chosen(fields: list[bytes], chosen: Sequence[int], columns: int, row: int) -> list[bytes]:
+    """Returns the fields that become columns.
+
+    Raises:
+        InvalidArgumentError: There are too few, or too many if none are chosen.
+    """
+    if chosen:
+        if chosen[-1] >= len(fields):
+            raise _refuse(
+                f"Expect at least {chosen[-1] + 1} fields but have {len(fields)} in record {row}"
             )
-        )
-        missing = {b"", na_value.encode()}
-        lines = flat_strings(records)
-        columns, addresses = decoder.columns(lines.size)
-        for column, default in zip(columns, defaults, strict=True):
-            if default.size:
-                column[:] = default
-
-        def by_python(row: int) -> None:
-            fields = split_line(lines[row], ord(field_delim), use_quote_delim)
-            if chosen:
-                if chosen[-1] >= len(fields):
-                    raise _refuse(
-                        f"Expect at least {chosen[-1] + 1} fields but have {len(fields)} "
-                        f"in record {row}"
-                    )
-                fields = [fields[index] for index in chosen]
-            elif len(fields) != len(OUT_TYPE):
-                raise _refuse(
-                    f"Expect {len(OUT_TYPE)} fields but have {len(fields)} in record {row}"
-                )
-            for index, (field, dtype) in enumerate(zip(fields, OUT_TYPE, strict=True)):
-                if field not in missing:
-                    columns[index][row] = _value(field, dtype, index, row)
-                elif not defaults[index].size:
-                    raise _refuse(f"Field {index} is required but missing in record {row}!")
-                else:
-                    columns[index][row : row + 1] = defaults[index]
-
-        has_default = np.array([each.size for each in defaults], np.int64)
-        with np.errstate(over="ignore"):
-            decoder.decode(lines, addresses, has_default, by_python)
-        shape = np.shape(records)
-        return tuple(column.reshape(shape) for column in columns)
-
-
-_decoder = latest(64)(Decoder)
+        return [fields[index] for index in chosen]
+    if len(fields) != columns:
+        raise _refuse(f"Expect {columns} fields but have {len(fields)} in record {row}")
+    return fields
 
 
 def _column_of_field(chosen: Sequence[int], columns: int) -> tuple[int, ...]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -43,46 +44,71 @@ DTYPES = {
 KIND_OF = {dtype: kind for kind, dtype in DTYPES.items()}
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Features to find in messages.
+
+    Attributes:
+        rows: The row of each key.
+        keys: The key of each row.
+        features: What is expected of the rows.
+    """
+
+    rows: Mapping[str, int]
+    keys: Sequence[str]
+    features: features.Features
+
+    @staticmethod
+    def of(
+        rows: Mapping[str, int],
+        kinds: Sequence[int],
+        shapes: Sequence[tuple[int, ...] | None],
+    ) -> Wanted:
+        """Returns those of the given rows, kinds and shapes."""
+        keys = tuple(rows)
+        return Wanted(
+            rows, keys, features.Features([each.encode() for each in keys], kinds, shapes)
+        )
+
+
 class FoundFeatures:
     """The features of messages, found but for their values.
 
     Args:
         messages: [n] objects, bytes, contiguous.
-        rows: The row of each key.
-        wanted: The features of the keys, in the order of rows.
+        wanted: The features to find.
         refusal: Returns the error for a malformed message, given its number and protobuf's error.
 
     Attributes:
         counts: [keys, n] int64, the number of values.
+        decoded: The values [n, *shape] of each key if all are as expected, else None.
     """
 
     def __init__(
         self,
         messages: Array,
-        rows: Mapping[str, int],
-        wanted: features.Features,
+        wanted: Wanted,
         refusal: Callable[[int, DecodeError], Exception],
     ) -> None:
         self._messages = messages.copy()  # a fed array may change in the meantime
-        self._keys = list(rows)
+        self._wanted = wanted
         self._refusal = refusal
         self._parsed: dict[int, Mapping[str, Any]] = {}
-        found = np.zeros((3, wanted.count, len(messages)), np.int64)
+        columns = wanted.features
+        found = np.zeros((3, columns.keys.count, len(messages)), np.int64)
         self._kinds, self.counts, self._starts = found
-        self._decoded, addresses = wanted.outputs(len(messages))
-        features.find(self._messages, wanted, addresses, self._find_by_protobuf, found)
+        outputs = columns.outputs(len(messages))
+        features.find(self._messages, columns, outputs, self._find_by_protobuf, found)
         self._by_protobuf = list(self._parsed)
+        is_done = (self._kinds == columns.done).all(1).tolist()
+        self.decoded = [
+            output if done else None for output, done in zip(outputs, is_done, strict=True)
+        ]
 
     def kinds(self, row: int) -> Array:
         """Returns [n] int64, the kind of a feature in each message; see `codegen.features`."""
         kinds: Array = self._kinds[row] & ~features.DONE
         return kinds
-
-    def decoded(self, row: int, kind: int) -> Array | None:
-        """Returns [n, size], the values of a feature, if all are as expected; else None."""
-        if np.count_nonzero(self._kinds[row] - (kind | features.DONE)):
-            return None
-        return self._decoded.get(row)
 
     def take(self, row: int, kind: int, values: Array, places: Array) -> None:
         """Writes the values of a feature, those of each message from a place on.
@@ -93,7 +119,7 @@ class FoundFeatures:
             values: Values to write to: objects, float32 or int64.
             places: [n] int64.
         """
-        counts, key = self.counts[row], self._keys[row]
+        counts, key = self.counts[row], self._wanted.keys[row]
 
         def by_protobuf(number: int) -> None:
             count, place = self.counts[row, number], places[number]
@@ -113,7 +139,7 @@ class FoundFeatures:
     def _find_by_protobuf(self, number: int) -> None:
         self._kinds[:, number] = example_wire.NONE
         self.counts[:, number] = 0
-        for row, key in enumerate(self._keys):
+        for row, key in enumerate(self._wanted.keys):
             feature = self._features(number).get(key)
             kind = feature and feature.WhichOneof("kind")
             if kind:
@@ -137,10 +163,11 @@ class ExampleBatch:
     Args:
         messages: [n] objects, bytes, contiguous.
         labels: [n] names of the messages, for error texts.
-        keys: The keys of features; one may be given twice.
-        dtypes: Of their values.
-        shapes: Of each feature; None if it may have any number of values.
+        wanted: The features.
         what: The messages, in error texts.
+
+    Attributes:
+        decoded: See `FoundFeatures`.
 
     Raises:
         InvalidArgumentError: A message is malformed.
@@ -150,18 +177,17 @@ class ExampleBatch:
         self,
         messages: Array,
         labels: Sequence[str],
-        keys: Sequence[str],
-        dtypes: Sequence[DType],
-        shapes: Sequence[tuple[int, ...] | None],
+        wanted: Wanted,
         what: str = "example input",
     ) -> None:
         self._labels = labels
-        self._rows, wanted = _wanted(tuple(keys), tuple(dtypes), tuple(shapes))
+        self._rows = wanted.rows
 
         def refusal(number: int, _: DecodeError) -> InvalidArgumentError:
             return malformed(what, messages[number])
 
-        self._found = FoundFeatures(messages, self._rows, wanted, refusal)
+        self._found = FoundFeatures(messages, wanted, refusal)
+        self.decoded = self._found.decoded
 
     def sparse(self, key: str, dtype: DType) -> tuple[Array, Array, Array]:
         """Returns a feature of any number of values as a sparse matrix: indices, values, shape.
@@ -183,10 +209,10 @@ class ExampleBatch:
             InvalidArgumentError: It has values of another dtype or another number of them, or it is
                 missing without a default.
         """
-        values = self._found.decoded(self._rows[key], KIND_OF[dtype])
-        if values is None:
-            values = self._dense(key, dtype, shape, default)
-        return values.reshape(len(values), *shape)
+        values = self.decoded[self._rows[key]]
+        if values is None or values.dtype != dtype.as_numpy_dtype or values.shape[1:] != shape:
+            return self._dense(key, dtype, shape, default)
+        return values
 
     def _dense(self, key: str, dtype: DType, shape: tuple[int, ...], default: Array) -> Array:
         """As `dense`, where not all features are as they should be."""
@@ -202,7 +228,7 @@ class ExampleBatch:
         if missing.any():
             values[missing] = np.asarray(default, dtype.as_numpy_dtype).reshape(-1)
         self._found.take(row, kind, values.reshape(-1), np.arange(len(kinds)) * size)
-        return values
+        return values.reshape(len(kinds), *shape)
 
     def ragged(self, key: str, dtype: DType, shape: Shape, default: Array) -> Array:
         """Returns a feature of any number of rows, padded to the longest: [n, longest, ...].
@@ -236,6 +262,18 @@ class ExampleBatch:
         self._found.take(row, KIND_OF[dtype], values, places)
         return values.reshape(len(counts), longest, *inner)
 
+    def vector(self, key: str, dtype: DType) -> tuple[Array, Array, Array]:
+        """Returns a feature of the first message as a sparse vector: indices, values, shape.
+
+        Raises:
+            InvalidArgumentError: It has values of another dtype.
+        """
+        row = self._row(key, dtype)
+        count = int(self._found.counts[row, 0])
+        values = np.empty(count, dtype.as_numpy_dtype)
+        self._found.take(row, KIND_OF[dtype], values, np.zeros(1, np.int64))
+        return np.arange(count).reshape(count, 1), values, np.array([count])
+
     def _row(self, key: str, dtype: DType) -> int:
         row = self._rows[key]
         kinds = self._found.kinds(row)
@@ -257,17 +295,21 @@ class ExampleBatch:
 
 
 @latest(64)
-def _wanted(
-    keys: tuple[str, ...],
-    dtypes: tuple[DType, ...],
-    shapes: tuple[tuple[int, ...] | None, ...],
-) -> tuple[Mapping[str, int], features.Features]:
-    """The row of each key, and what is expected of its first use."""
+def wanted_features(
+    keys: tuple[str, ...], dtypes: tuple[DType, ...], shapes: tuple[tuple[int, ...] | None, ...]
+) -> Wanted:
+    """Returns the features to find.
+
+    Args:
+        keys: Their keys; of one that is given twice, its first use is what is expected.
+        dtypes: Of their values.
+        shapes: Of each; None if it may have any number of values.
+    """
     rows: dict[str, int] = {}
-    kinds, sizes = [], []
+    kinds, first_shapes = [], []
     for key, dtype, shape in zip(keys, dtypes, shapes, strict=True):
         if key not in rows:
             rows[key] = len(rows)
             kinds.append(KIND_OF[dtype])
-            sizes.append(-1 if shape is None else math.prod(shape))
-    return rows, features.Features([key.encode() for key in rows], kinds, sizes)
+            first_shapes.append(shape)
+    return Wanted.of(rows, kinds, first_shapes)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 import numpy as np
 from google.protobuf import json_format
@@ -11,13 +11,11 @@ from google.protobuf import json_format
 from sparkflow_runtime import shapes
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.ops.files.example_batch import ExampleBatch
-from sparkflow_runtime.ops.files.example_features import (
-    FEATURE_TYPES,
-    parsed,
-)
+from sparkflow_runtime.ops.files.example_batch import ExampleBatch, wanted_features
+from sparkflow_runtime.ops.files.example_features import FEATURE_TYPES, parsed
 from sparkflow_runtime.ops.inference import scalars, unknown
-from sparkflow_runtime.ops.op import Array, Inference
+from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.ops.op import Array, Inference, NodeView
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import Attr, int_attr, list_attr, type_attr
 from sparkflow_runtime.ops.strings.string_arrays import (
@@ -32,6 +30,8 @@ from sparkflow_runtime.protos.example_pb2 import Example
 from sparkflow_runtime.protos.tensor_pb2 import TensorProto
 from sparkflow_runtime.shapes import Shape
 from sparkflow_runtime.tensor_proto import dtype_of, export_tensor, import_tensor
+
+_UNNAMED: Final = ("<unknown>",)
 
 
 def feature_types(**keywords: Any) -> Attr:
@@ -102,28 +102,27 @@ class ParseExample(StringOp):
         defaults = rest[Nsparse + Ndense :]
         messages = flat_strings(serialized)
         given = [name.decode("utf-8", "replace") for name in strings_of(names)]
-        batch = ExampleBatch(
-            messages,
-            given or ["<unknown>"] * len(messages),
-            keys,
-            [*sparse_types, *Tdense],
-            [*[None] * Nsparse, *map(known, dense_shapes)],
+        wanted = wanted_features(
+            tuple(keys),
+            (*sparse_types, *Tdense),
+            (*[None] * Nsparse, *map(known, dense_shapes)),
         )
+        batch = ExampleBatch(messages, given or ["<unknown>"] * len(messages), wanted)
         sparse = [
             batch.sparse(key, dtype)
             for key, dtype in zip(keys[:Nsparse], sparse_types, strict=True)
         ]
-        dense = [
-            _dense(batch, *each)
-            for each in zip(keys[Nsparse:], Tdense, dense_shapes, defaults, strict=True)
-        ]
+        readers = map(_dense, keys[Nsparse:], Tdense, dense_shapes)
+        dense = [read(batch, default) for read, default in zip(readers, defaults, strict=True)]
         return (*grouped(sparse), *dense)
 
 
-def _dense(batch: ExampleBatch, key: str, dtype: DType, shape: Shape, default: Array) -> Array:
+def _dense(key: str, dtype: DType, shape: Shape) -> Callable[[ExampleBatch, Array], Array]:
+    """Returns what returns a dense feature of messages, given its default."""
     if is_variable(shape):
-        return batch.ragged(key, dtype, shape, default)
-    return batch.dense(key, dtype, _fixed(shape, key), default)
+        return lambda batch, default: batch.ragged(key, dtype, shape, default)
+    fixed = _fixed(shape, key)
+    return lambda batch, default: batch.dense(key, dtype, fixed, default)
 
 
 def known(shape: Shape) -> tuple[int, ...] | None:
@@ -170,35 +169,39 @@ class ParseSingleExample(StringOp):
         node.with_rank(0, 0, "Shape")
         return [*_sparse_shapes(node.attrs["num_sparse"], 1), *node.attrs["dense_shapes"]]
 
-    def compute(
-        self,
-        xp: Any,
-        serialized: Array,
-        *defaults: Array,
-        sparse_keys: Sequence[str],
-        dense_keys: Sequence[str],
-        sparse_types: Sequence[DType],
-        Tdense: Sequence[DType],
-        dense_shapes: Sequence[Shape],
-    ) -> tuple[Array, ...]:
-        """Fails for malformed messages, and for features of another dtype or size."""
-        data = array_of([scalar_text(serialized, "serialized")], (1,))
-        batch = ExampleBatch(
-            data,
-            ["<unknown>"],
-            [*sparse_keys, *dense_keys],
-            [*sparse_types, *Tdense],
-            [*[None] * len(sparse_keys), *map(known, dense_shapes)],
+    def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """The kernel: fails for malformed messages, and features of another dtype or size."""
+        attrs = node.attrs
+        sparse = tuple(zip(attrs["sparse_keys"], attrs["sparse_types"], strict=True))
+        keys, types, shapes = (attrs[name] for name in ("dense_keys", "Tdense", "dense_shapes"))
+        wanted = wanted_features(
+            (*attrs["sparse_keys"], *keys),
+            (*attrs["sparse_types"], *types),
+            (*[None] * len(sparse), *map(known, shapes)),
         )
-        sparse = [
-            without_messages(*batch.sparse(key, dtype))
-            for key, dtype in zip(sparse_keys, sparse_types, strict=True)
-        ]
-        dense = [
-            _dense(batch, *each)[0]
-            for each in zip(dense_keys, Tdense, dense_shapes, defaults, strict=True)
-        ]
-        return (*grouped(sparse), *dense)
+        readers = [_dense(*each) for each in zip(keys, types, shapes, strict=True)]
+        rows = [wanted.rows[key] for key in keys]
+        is_plain = len(wanted.rows) == len(sparse) + len(keys)  # no key twice
+
+        def run(serialized: Array, *defaults: Array) -> tuple[Array, ...]:
+            messages = np.empty(1, np.object_)
+            messages[0] = scalar_text(serialized, "serialized")
+            batch = ExampleBatch(messages, _UNNAMED, wanted)
+            vectors = [batch.vector(*each) for each in sparse]
+            found = [batch.decoded[row] if is_plain else None for row in rows]
+            dense = [
+                first(read(batch, default) if values is None else values)
+                for values, read, default in zip(found, readers, defaults, strict=True)
+            ]
+            return (*grouped(vectors), *dense)
+
+        return run
+
+
+def first(rows: Array) -> Array:
+    """Returns the first row as an array; that of a vector of strings would be bytes."""
+    row: Array = rows[0, ...]
+    return row
 
 
 def without_messages(indices: Array, values: Array, shape: Array) -> tuple[Array, Array, Array]:

@@ -7,8 +7,9 @@ from typing import Any
 
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.ops.files.parsing import feature_types, grouped, without_messages
-from sparkflow_runtime.ops.files.sequence_batch import SequenceBatch, Wanted
+from sparkflow_runtime.ops.files.example_batch import wanted_features
+from sparkflow_runtime.ops.files.parsing import feature_types, first, grouped, without_messages
+from sparkflow_runtime.ops.files.sequence_batch import SequenceBatch
 from sparkflow_runtime.ops.op import Array, Inference
 from sparkflow_runtime.ops.registry import register
 from sparkflow_runtime.ops.signature import int_attr, list_attr
@@ -102,10 +103,10 @@ class ParseSingleSequenceExample(StringOp):
         batch = SequenceBatch(
             array_of([scalar_text(serialized, "serialized")], (1,)),
             [name],
-            Wanted(
-                [*context_sparse, *context_dense],
-                [*context_sparse_types, *Tcontext_dense],
-                [*[None] * Ncontext_sparse, *map(_known, context_dense_shapes)],
+            wanted_features(
+                (*context_sparse, *context_dense),
+                (*context_sparse_types, *Tcontext_dense),
+                (*[None] * Ncontext_sparse, *map(_known, context_dense_shapes)),
             ),
             [*list_sparse, *list_dense],
         )
@@ -114,7 +115,7 @@ class ParseSingleSequenceExample(StringOp):
             for each in zip(context_sparse, context_sparse_types, strict=True)
         ]
         dense = [
-            batch.context.dense(key, dtype, _known(shape), default)[0]
+            first(batch.context.dense(key, dtype, _known(shape), default))
             for key, dtype, shape, default in zip(
                 context_dense, Tcontext_dense, context_dense_shapes, defaults, strict=True
             )
@@ -203,10 +204,10 @@ class ParseSequenceExample(StringOp):
         batch = SequenceBatch(
             messages,
             _names(debug_name, len(messages)),
-            Wanted(
-                [*context_sparse_keys, *context_dense_keys],
-                [*context_sparse_types, *Tcontext_dense],
-                [*[None] * Ncontext_sparse, *map(_known, context_dense_shapes)],
+            wanted_features(
+                (*context_sparse_keys, *context_dense_keys),
+                (*context_sparse_types, *Tcontext_dense),
+                (*[None] * Ncontext_sparse, *map(_known, context_dense_shapes)),
             ),
             [*feature_list_sparse_keys, *feature_list_dense_keys],
         )

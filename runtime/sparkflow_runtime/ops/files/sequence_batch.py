@@ -18,27 +18,13 @@ from sparkflow_runtime.codegen.strings import example_wire, feature_lists, featu
 from sparkflow_runtime.codegen.strings.parts import substrings
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.ops.files.example_batch import DTYPES, KIND_OF, KINDS, ExampleBatch
+from sparkflow_runtime.once import latest
+from sparkflow_runtime.ops.files.example_batch import DTYPES, KIND_OF, KINDS, ExampleBatch, Wanted
 from sparkflow_runtime.ops.files.example_features import absence, malformed, miscount, mismatch
 from sparkflow_runtime.ops.op import Array
 from sparkflow_runtime.protos.example_pb2 import Example, SequenceExample
 
 WHAT = "sequence example input"
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Features of the contexts.
-
-    Attributes:
-        keys: Their keys.
-        dtypes: Of their values.
-        shapes: See `ExampleBatch`.
-    """
-
-    keys: Sequence[str]
-    dtypes: Sequence[DType]
-    shapes: Sequence[tuple[int, ...] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +44,21 @@ class _Elements:
     kinds: Array
     counts: Array
     starts: Array
+
+
+def _places(lengths: Array) -> tuple[Array, Array, Array]:
+    """Where the features of each message's list begin; for each feature its message and number."""
+    if len(lengths) == 1:
+        count = int(lengths[0])
+        return np.zeros(1, np.int64), np.zeros(count, np.int64), np.arange(count)
+    places = np.cumsum(lengths) - lengths
+    owners = np.repeat(np.arange(len(lengths)), lengths)
+    return places, owners, np.arange(len(owners)) - places[owners]
+
+
+@latest(64)
+def _keys(keys: tuple[str, ...]) -> example_wire.Keys:
+    return example_wire.Keys([key.encode() for key in keys])
 
 
 class SequenceBatch:
@@ -86,11 +87,9 @@ class SequenceBatch:
         count = len(messages)
         bounds = np.zeros((2, count), np.int64)
         self._lists = np.full((3, len(self._rows), count), feature_lists.MISSING, np.int64)
-        encoded = [key.encode() for key in self._rows]
-        feature_lists.find(self._messages, encoded, self._find_by_protobuf, bounds, self._lists)
-        self.context = ExampleBatch(
-            self._contexts(bounds), labels, context.keys, context.dtypes, context.shapes, WHAT
-        )
+        wanted = _keys(tuple(self._rows))
+        feature_lists.find(self._messages, wanted, self._find_by_protobuf, bounds, self._lists)
+        self.context = ExampleBatch(self._contexts(bounds), labels, context, WHAT)
 
     def _find_by_protobuf(self, number: int) -> None:
         lists = self._message(number).feature_lists.feature_list
@@ -171,9 +170,10 @@ class SequenceBatch:
         if 0 in shape:
             wrong &= elements.kinds != example_wire.NONE
         missing = lengths == feature_lists.MISSING
-        if (missing.any() and not may_miss) or wrong.any():
-            first = int(missing.argmax()) if missing.any() and not may_miss else len(lengths)
-            bad = int(wrong.argmax()) if wrong.any() else None
+        is_missing, is_wrong = not may_miss and bool(missing.any()), bool(wrong.any())
+        if is_missing or is_wrong:
+            first = int(missing.argmax()) if is_missing else len(lengths)
+            bad = int(wrong.argmax()) if is_wrong else None
             if bad is None or first < elements.owners[bad]:
                 raise InvalidArgumentError(
                     message=f"Name: {self._labels[first]}, Feature list '{key}' is required but "
@@ -193,8 +193,7 @@ class SequenceBatch:
     def _elements(self, key: str) -> _Elements:
         lists = self._lists[:, self._rows[key]]
         lengths = np.maximum(lists[0], 0)
-        places = np.cumsum(lengths) - lengths
-        owners = np.repeat(np.arange(len(lengths)), lengths)
+        places, owners, numbers = _places(lengths)
         found = np.zeros((3, len(owners)), np.int64)
 
         def by_protobuf(number: int) -> None:
@@ -215,7 +214,7 @@ class SequenceBatch:
         feature_lists.features_of(self._messages, given, places, by_protobuf, found)
         for number in left:
             by_protobuf(number)
-        return _Elements(owners, np.arange(len(owners)) - places[owners], *found)
+        return _Elements(owners, numbers, *found)
 
     def _take(
         self, key: str, dtype: DType, elements: _Elements, values: Array, places: Array

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from sparkflow_runtime import shapes
-from sparkflow_runtime.dtypes import PLAIN, int32
+from sparkflow_runtime.dtypes import PLAIN, int32, string
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor
 from sparkflow_runtime.ops.native import row_kernels
@@ -86,12 +86,13 @@ class DynamicStitch(Op):
     """merged[indices[m][i, ...], ...] = data[m][i, ..., ...]; of equal indices the last one wins.
 
     `data[m]` has the shape of `indices[m]` followed by a shape that all share. Rows whose number is
-    in no `indices` are zero.
+    in no `indices` are zero, or empty strings.
     """
 
     inputs = "indices: N * int32, data: N * T"
     outputs = "merged: T"
-    attrs = {"N": int_attr(minimum=1), "T": type_attr(PLAIN)}
+    attrs = {"N": int_attr(minimum=1), "T": type_attr(PLAIN | {string})}
+    kernels = STRINGS_ON_HOST
 
     def infer(self, node: Inference) -> Sequence[Shape]:
         """(largest index + 1,) + the shape that rows share."""
@@ -116,7 +117,10 @@ class DynamicStitch(Op):
         row: Shape = None
         for places, rows in zip(indices, data, strict=True):
             row = _common_row(row, places.shape, rows.shape)
-        merged = xp.zeros((_merged_size(indices), *(row or ())), data[0].dtype)
+        dtype = data[0].dtype
+        merged = xp.zeros((_merged_size(indices), *(row or ())), dtype)
+        if dtype.hasobject:
+            merged.fill(b"")
         for places, rows in zip(indices, data, strict=True):
             if xp is not np or not row_kernels.scatter(row_kernels.SET, merged, places, rows):
                 merged[places] = rows

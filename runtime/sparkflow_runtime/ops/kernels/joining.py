@@ -7,11 +7,14 @@ which cannot be captured.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from sparkflow_runtime.ops.op import Array
+
+_FEW: Final = 4
+"""So many arrays are stacked sooner one by one than by `np.stack`."""
 
 
 def concatenated(xp: Any, arrays: Sequence[Array], axis: int = 0) -> Array:
@@ -45,11 +48,12 @@ def stacked(xp: Any, arrays: Sequence[Array], axis: int = 0) -> Array:
         arrays: At least one, of the same dtype and shape.
         axis: The new dimension; negative ones count from the end.
     """
-    if xp is np:
-        return np.stack(arrays, axis)
     first = arrays[0]
+    shape = first.shape
+    if xp is np and (len(arrays) > _FEW or len({each.shape for each in arrays}) > 1):
+        return np.stack(arrays, axis)
     axis %= first.ndim + 1
-    out = xp.empty((*first.shape[:axis], len(arrays), *first.shape[axis:]), first.dtype)
+    out = xp.empty((*shape[:axis], len(arrays), *shape[axis:]), first.dtype)
     fill_stacked(arrays, axis, out)
     return out
 
@@ -58,4 +62,4 @@ def fill_stacked(arrays: Sequence[Array], axis: int, out: Array) -> None:
     """The same into a given array; `axis` is not negative."""
     before = (slice(None),) * axis
     for number, array in enumerate(arrays):
-        out[(*before, number)] = array
+        out[(*before, number, ...)] = array

@@ -1,13 +1,19 @@
-"""Sparse tensors as strings: each of the three tensors is a serialized TensorProto."""
+"""Sparse tensors as one tensor of three elements: indices, values and shape.
+
+An element is a string, a serialized TensorProto; or, in a variant tensor, the array itself, which
+is how datasets pass sparse tensors on.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from sparkflow_runtime.dtypes import DType, string
+from sparkflow_runtime.dtypes import DType, string, variant
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.inference import sizes
 from sparkflow_runtime.ops.op import Array, Op, not_differentiable
@@ -18,19 +24,28 @@ from sparkflow_runtime.ops.static import bracketed
 from sparkflow_runtime.protos import tensor_pb2
 from sparkflow_runtime.tensor_proto import export_tensor, import_tensor
 
-_TEXT = type_attr(frozenset({string}), string)
+_FORM = type_attr(frozenset({string, variant}), string)
 _PARTS = "sparse_indices: int64, sparse_values: T, sparse_shape: int64"
 
 
-def _texts(*arrays: Array) -> list[bytes]:
-    return [export_tensor(each).SerializeToString() for each in arrays]
+def _put(target: Array, parts: Sequence[Array], form: DType) -> None:
+    """Sets the three elements."""
+    for place, part in enumerate(parts):
+        target[place] = part if form is variant else export_tensor(part).SerializeToString()
 
 
-def _array(text: bytes) -> Array:
+def _part(element: Any) -> Array:
+    """The array of an element: of a string also in variant tensors, as old caches have them.
+
+    Raises:
+        InvalidArgumentError: It is neither an array nor a serialized one.
+    """
+    if isinstance(element, np.ndarray):
+        return element
     message = tensor_pb2.TensorProto()
     try:
-        message.ParseFromString(text)
-    except DecodeError as error:
+        message.ParseFromString(element)
+    except (DecodeError, TypeError) as error:
         raise InvalidArgumentError(
             message="Could not parse a serialized sparse tensor: not a TensorProto"
         ) from error
@@ -39,33 +54,38 @@ def _array(text: bytes) -> Array:
 
 class _Serialize(Op):
     inputs = _PARTS
-    attrs = {"T": type_attr(), "out_type": _TEXT}
+    outputs = "serialized_sparse: out_type"
+    attrs = {"T": type_attr(), "out_type": _FORM}
     kernels = {"CPU": None}
     gradient = not_differentiable
 
 
 @register
 class SerializeSparse(_Serialize):
-    """Serializes a sparse tensor as three strings."""
+    """Serializes a sparse tensor as three elements."""
 
-    outputs = "serialized_sparse: out_type"
     infer = sizes((3,))
 
-    def compute(self, xp: Any, indices: Array, values: Array, shape: Array) -> Array:
-        """[3] strings."""
+    def compute(
+        self, xp: Any, indices: Array, values: Array, shape: Array, *, out_type: DType
+    ) -> Array:
+        """[3] strings or arrays."""
         check_parts(indices, values, shape)
-        return np.array(_texts(indices, values, shape), object)
+        result = np.empty(3, object)
+        _put(result, (indices, values, shape), out_type)
+        return result
 
 
 @register
 class SerializeManySparse(_Serialize):
-    """Serializes the slices of a sparse tensor along its first dimension, three strings each."""
+    """Serializes the slices of a sparse tensor along its first dimension, three elements each."""
 
-    outputs = "serialized_sparse: out_type"
     infer = sizes((None, 3))
 
-    def compute(self, xp: Any, indices: Array, values: Array, shape: Array) -> Array:
-        """[n, 3] strings.
+    def compute(
+        self, xp: Any, indices: Array, values: Array, shape: Array, *, out_type: DType
+    ) -> Array:
+        """[n, 3] strings or arrays.
 
         Raises:
             InvalidArgumentError: Fewer than two dimensions.
@@ -75,10 +95,12 @@ class SerializeManySparse(_Serialize):
             raise InvalidArgumentError(
                 message=f"Rank of input SparseTensor should be > 1, but saw rank: {len(shape)}"
             )
+        order = np.argsort(indices[:, 0], kind="stable")
+        indices, values, inner = indices[order], values[order], shape[1:]
         result = np.empty((int(shape[0]), 3), object)
-        for row in range(len(result)):
-            kept = indices[:, 0] == row
-            result[row] = _texts(indices[kept, 1:], values[kept], shape[1:])
+        ends = np.searchsorted(indices[:, 0], np.arange(len(result) + 1))
+        for row, (start, end) in enumerate(pairwise(ends)):
+            _put(result[row], (indices[start:end, 1:], values[start:end], inner), out_type)
         return result
 
 
@@ -88,36 +110,40 @@ class _Deserialize(Op):
     gradient = not_differentiable
     infer = sizes((None, None), (None,), (None,))
 
-    def joined(self, texts: Array, dtype: DType, minibatch: bool) -> tuple[Array, Array, Array]:
-        """Parses [n, 3] strings into one sparse tensor with a new first dimension.
+    def joined(self, elements: Array, dtype: DType, minibatch: bool) -> tuple[Array, Array, Array]:
+        """Joins [n, 3] elements to one sparse tensor, with a new first dimension for a minibatch.
 
         Raises:
-            InvalidArgumentError: A string is not a tensor, or one of another type or rank.
+            InvalidArgumentError: An element is not a tensor, or one of another type or rank.
         """
-        parts = [[_array(text) for text in row] for row in texts.reshape(-1, 3)]
-        indices, values, shape = [], [], None
+        parts = [[_part(element) for element in row] for row in elements.reshape(-1, 3)]
+        if not parts:
+            raise InvalidArgumentError(message="There is no serialized sparse tensor to read")
+        kind, rank = dtype.as_numpy_dtype, len(parts[0][2])
         for row, (places, items, size) in enumerate(parts):
-            if items.dtype != dtype.as_numpy_dtype:
+            if items.dtype != kind:
                 raise InvalidArgumentError(
                     message=f"Requested SparseTensor of type {dtype.name} but "
                     f"SparseTensor[{row}].values.dtype() == {items.dtype}"
                 )
             check_parts(places, items, size)
-            if shape is not None and len(shape) != len(size):
+            if len(size) != rank:
                 raise InvalidArgumentError(
-                    message=f"Inconsistent rank across SparseTensors: {len(shape)} and {len(size)}"
+                    message=f"Inconsistent rank across SparseTensors: {rank} and {len(size)}"
                 )
-            shape = size if shape is None else np.maximum(shape, size)
-            indices.append(np.insert(places, 0, row, axis=1) if minibatch else places)
-            values.append(items)
-        if shape is None:
-            raise InvalidArgumentError(message="There is no serialized sparse tensor to read")
-        whole = np.concatenate([[len(parts)], shape]) if minibatch else shape
-        return (
-            np.concatenate(indices).astype(np.int64),
-            np.concatenate(values),
-            whole.astype(np.int64),
-        )
+        if not minibatch:
+            indices, values, shape = parts[0]
+            return indices.astype(np.int64), values.copy(), shape.astype(np.int64)
+        each_indices, each_values, each_shape = zip(*parts, strict=True)
+        values = np.concatenate(each_values)
+        counts = [len(items) for items in each_values]
+        indices = np.empty((len(values), 1 + rank), np.int64)
+        indices[:, 0] = np.repeat(np.arange(len(parts)), counts)
+        indices[:, 1:] = np.concatenate(each_indices)
+        shape = np.empty(1 + rank, np.int64)
+        shape[0] = len(parts)
+        shape[1:] = np.max(each_shape, axis=0)
+        return indices, values, shape
 
 
 @register
@@ -128,17 +154,17 @@ class DeserializeManySparse(_Deserialize):
     inputs = "serialized_sparse: string"
     attrs = {"dtype": type_attr()}
 
-    def compute(self, xp: Any, texts: Array, *, dtype: DType) -> tuple[Array, ...]:
+    def compute(self, xp: Any, elements: Array, *, dtype: DType) -> tuple[Array, ...]:
         """(indices, values, shape).
 
         Raises:
             InvalidArgumentError: Not [n, 3] strings of sparse tensors of one rank.
         """
-        if texts.ndim != 2 or texts.shape[1] != 3:
+        if elements.ndim != 2 or elements.shape[1] != 3:
             raise InvalidArgumentError(
-                message=f"Serialized sparse should have 3 columns, got {bracketed(texts.shape)}"
+                message=f"Serialized sparse should have 3 columns, got {bracketed(elements.shape)}"
             )
-        return self.joined(texts, dtype, minibatch=True)
+        return self.joined(elements, dtype, minibatch=True)
 
 
 @register
@@ -146,21 +172,21 @@ class DeserializeSparse(_Deserialize):
     """The inverse of `SerializeSparse`, also for stacks of its results."""
 
     inputs = "serialized_sparse: Tserialized"
-    attrs = {"dtype": type_attr(), "Tserialized": _TEXT}
+    attrs = {"dtype": type_attr(), "Tserialized": _FORM}
 
-    def compute(self, xp: Any, texts: Array, *, dtype: DType) -> tuple[Array, ...]:
+    def compute(self, xp: Any, elements: Array, *, dtype: DType) -> tuple[Array, ...]:
         """(indices, values, shape), with the dimensions of the stack first.
 
         Raises:
-            InvalidArgumentError: Not [..., 3] strings of sparse tensors of one rank.
+            InvalidArgumentError: Not [..., 3] elements of sparse tensors of one rank.
         """
-        if not texts.ndim or texts.shape[-1] != 3:
+        if not elements.ndim or elements.shape[-1] != 3:
             raise InvalidArgumentError(
                 message=f"Serialized sparse should have 3 as the last dimension, got "
-                f"{bracketed(texts.shape)}"
+                f"{bracketed(elements.shape)}"
             )
-        lead = texts.shape[:-1]
-        indices, values, shape = self.joined(texts, dtype, minibatch=bool(lead))
+        lead = elements.shape[:-1]
+        indices, values, shape = self.joined(elements, dtype, minibatch=bool(lead))
         if len(lead) > 1:
             first = np.stack(np.unravel_index(indices[:, 0], lead), axis=1)
             indices = np.concatenate([first, indices[:, 1:]], axis=1)

@@ -52,9 +52,12 @@ def scalar_text(array: Array, name: str) -> bytes:
     Raises:
         InvalidArgumentError: It is not of rank 0.
     """
+    if type(array) is bytes:
+        return array
     if np.ndim(array):
         raise InvalidArgumentError(message=f"{name} must be scalar, but received {np.shape(array)}")
-    return strings_of(array)[0]
+    found: bytes = np.asarray(array, np.object_).item()
+    return found
 
 
 def text_of(data: bytes) -> str:
@@ -70,7 +73,9 @@ def sparse_rows(counts: Array, values: Array, columns: Array) -> tuple[Array, Ar
         values: [n], those of all rows.
         columns: [n] int64, the column of each value.
     """
+    rows = len(counts)
     indices = np.empty((len(values), 2), np.int64)
-    indices[:, 0] = np.repeat(np.arange(len(counts)), counts)
+    indices[:, 0] = 0 if rows == 1 else np.repeat(np.arange(rows), counts)
     indices[:, 1] = columns
-    return indices, values, np.array([len(counts), counts.max(initial=0)], np.int64)
+    longest = counts[0] if rows == 1 else counts.max(initial=0)
+    return indices, values, np.array([rows, longest], np.int64)

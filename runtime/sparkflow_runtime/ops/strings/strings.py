@@ -100,14 +100,6 @@ class _Splits(StringOp):
         )
 
 
-def _split_by_python(strings: Array, split: Split) -> tuple[Array, Array, Array]:
-    rows = [split(each) for each in strings.tolist()]
-    counts = np.fromiter(map(len, rows), np.int64, len(rows))
-    values = list(itertools.chain.from_iterable(rows))
-    columns = np.arange(len(values)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return counts, array_of(values, (len(values),)), columns
-
-
 @register
 class StringSplit(_Splits):
     """Splits at any of the delimiter's characters; into bytes if it is empty."""
@@ -120,7 +112,7 @@ class StringSplit(_Splits):
         marks = scalar_text(delimiter, "delimiter")
         if not marks:
             strings = flat_strings(text)
-            return sparse_rows(*_split_by_python(strings, _bytes_in))
+            return sparse_rows(*splitting.split_by_python(strings, _bytes_in))
         mark = marks[:1]
         as_one = bytes.maketrans(marks, mark * len(marks))
 
@@ -151,7 +143,7 @@ class StringSplitV2(_Splits):
             return data.split(mark, limit)
 
         if limit >= 0 or (mark is not None and len(mark) > 1):
-            return sparse_rows(*_split_by_python(flat_strings(text), split))
+            return sparse_rows(*splitting.split_by_python(flat_strings(text), split))
         return self.split(text, mark or SPACES, mark is None, split)
 
 

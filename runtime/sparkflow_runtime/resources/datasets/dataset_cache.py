@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
+import numpy as np
 from google.protobuf.message import DecodeError
 
-from sparkflow_runtime.errors import AlreadyExistsError, DataLossError
+from sparkflow_runtime import dtypes
+from sparkflow_runtime.errors import AlreadyExistsError, DataLossError, InvalidArgumentError
 from sparkflow_runtime.events.records import frame_record, read_records
 from sparkflow_runtime.files import system
 from sparkflow_runtime.files.whole import is_local, sync_file
-from sparkflow_runtime.protos import tensor_pb2
+from sparkflow_runtime.protos.tensor_pb2 import TensorProto
+from sparkflow_runtime.protos.types_pb2 import DT_VARIANT
 from sparkflow_runtime.resources.datasets.dataset import Dataset, Element, ElementIterator
 from sparkflow_runtime.resources.datasets.dataset_sources import of_iterator
-from sparkflow_runtime.tensor_proto import export_tensor, import_tensor
+from sparkflow_runtime.tensor_proto import (
+    concrete_shape,
+    export_shape,
+    export_tensor,
+    import_tensor,
+)
 
 _BEGIN = b"sparkflow cache"
 _END = b"end of "
+_ARRAY = "tensorflow::Tensor"
+"""TensorFlow's type name of a variant that holds a tensor."""
 
 
 class Memory:
@@ -99,7 +110,7 @@ class _Writing(ElementIterator):
         self._count += 1
         self._stream.write(frame_record(len(element).to_bytes(4, "little")))
         for component in element:
-            self._stream.write(frame_record(export_tensor(component).SerializeToString()))
+            self._stream.write(frame_record(_exported(component).SerializeToString()))
         return element
 
     def close(self) -> None:
@@ -109,6 +120,38 @@ class _Writing(ElementIterator):
             stream.close()
             system.remove(self._lock)
         self._source.close()
+
+
+def _exported(component: Any) -> TensorProto:
+    """The message of a component; TensorFlow's of a variant tensor if its elements are arrays."""
+    if not (isinstance(component, np.ndarray) and component.dtype.hasobject):
+        return export_tensor(component)
+    if not (component.size and isinstance(component.item(0), np.ndarray)):
+        return export_tensor(component)
+    message = TensorProto(dtype=DT_VARIANT, tensor_shape=export_shape(component.shape))
+    for array in component.reshape(-1):
+        message.variant_val.add(type_name=_ARRAY, tensors=[export_tensor(array)])
+    return message
+
+
+def _imported(message: TensorProto) -> Any:
+    """The inverse of `_exported`.
+
+    Raises:
+        InvalidArgumentError: It is no such message.
+    """
+    if message.dtype != DT_VARIANT:
+        return import_tensor(message)
+    arrays = [import_tensor(each) for value in message.variant_val for each in value.tensors]
+    shape = concrete_shape(message.tensor_shape, dtypes.variant)
+    if len(arrays) != math.prod(shape):
+        raise InvalidArgumentError(
+            message=f"A variant tensor of shape {shape} holds {len(arrays)} arrays"
+        )
+    result = np.empty(len(arrays), object)
+    for place, array in enumerate(arrays):
+        result[place] = array
+    return result.reshape(shape)
 
 
 def cached_in_file(source: Dataset, prefix: str) -> Dataset:
@@ -139,12 +182,12 @@ def _read(path: str) -> Iterator[Element]:
             count += 1
             parts = []
             for _ in range(int.from_bytes(header, "little")):
-                message = tensor_pb2.TensorProto()
+                message = TensorProto()
                 try:
                     message.ParseFromString(next(records))
                 except (DecodeError, StopIteration) as error:
                     raise DataLossError(message=f"The cache {path} is damaged") from error
-                parts.append(import_tensor(message))
+                parts.append(_imported(message))
             yield tuple(parts)
     if not ended and not is_old:
         raise DataLossError(message=f"The cache {path} is damaged: it ends after {count} elements")

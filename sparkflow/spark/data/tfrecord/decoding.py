@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError
 from sparkflow.spark.data.tfrecord.examples import BYTES, FLOAT, INT64, FeatureColumn, RecordError
 from sparkflow_runtime.codegen.strings import example_wire, features
 from sparkflow_runtime.once import latest
-from sparkflow_runtime.ops.files.example_batch import FoundFeatures
+from sparkflow_runtime.ops.files.example_batch import FoundFeatures, Wanted
 from sparkflow_runtime.protos.example_pb2 import Example
 
 Array = np.ndarray[Any, Any]
@@ -55,17 +55,16 @@ def decode_columns(records: Sequence[bytes], columns: Sequence[FeatureColumn]) -
     """
     messages = np.empty(len(records), np.object_)
     messages[:] = records
-    rows, wanted = _wanted(tuple((each.name, each.kind) for each in columns))
-    found = FoundFeatures(messages, rows, wanted, _no_example)
-    return [_decode(column, found, rows[column.name], records) for column in columns]
+    wanted = _wanted(tuple((each.name, each.kind) for each in columns))
+    found = FoundFeatures(messages, wanted, _no_example)
+    return [_decode(column, found, wanted.rows[column.name], records) for column in columns]
 
 
 @latest(16)
-def _wanted(columns: tuple[tuple[str, str], ...]) -> tuple[Mapping[str, int], features.Features]:
-    keys = [name.encode() for name, _ in columns]
+def _wanted(columns: tuple[tuple[str, str], ...]) -> Wanted:
     kinds = [_KINDS[kind] for _, kind in columns]
     rows = {name: row for row, (name, _) in enumerate(columns)}
-    return rows, features.Features(keys, kinds, [-1] * len(keys))
+    return Wanted.of(rows, kinds, [None] * len(kinds))
 
 
 def _decode(

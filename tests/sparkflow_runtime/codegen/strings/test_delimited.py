@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import sys
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,8 @@ from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.strings import objects
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.files.csv import DecodeCSV
+from sparkflow_runtime.ops.kernel import KernelContext
+from sparkflow_runtime.resources.container import Resources
 
 TYPES = [dtypes.float32, dtypes.string, dtypes.int32, dtypes.float64, dtypes.int64]
 NUMBERS = [
@@ -19,6 +23,13 @@ NUMBERS = [
     *(b"3.14159265358979312", b"2147483647", b"2147483648", b"1e400", b"", b"NA", b"+4", b"1_0"),
 ]
 WORDS = [b"a", b"", b"NA", b'"a,b"', b'"say ""yes"""', b'""', b"x y", b"\xff\0", b"N"]
+
+
+CONTEXT = KernelContext(np, "CPU", "/device:CPU:0", Resources(), Resources())
+
+
+def _node(attrs: dict[str, Any]) -> Any:
+    return SimpleNamespace(attrs=attrs)
 
 
 def _line(random: np.random.Generator, wild: bool, delimiter: bytes) -> bytes:
@@ -41,7 +52,7 @@ def _outcome(lines: list[bytes], defaults: Any, **attrs: Any) -> Any:
     settings: dict[str, Any] = {"field_delim": ",", "use_quote_delim": True, "na_value": ""}
     settings |= {"select_cols": (), "OUT_TYPE": types, **attrs}
     try:
-        columns = DecodeCSV().compute(np, given, *standing_in, **settings)
+        columns = DecodeCSV().bind(_node(settings), CONTEXT)(given, *standing_in)
     except InvalidArgumentError as error:
         return str(error)
     return [(each.dtype.str, each.shape, each.tolist()) for each in columns]
@@ -91,3 +102,25 @@ def test_plain_lines_are_not_left_to_python(monkeypatch: pytest.MonkeyPatch) -> 
         [2250, 0.1],
         [-7, 12],
     ]
+
+
+def test_one_line_gives_scalars() -> None:
+    settings = {"field_delim": ",", "use_quote_delim": True, "na_value": "", "select_cols": ()}
+    kernel = DecodeCSV().bind(_node({**settings, "OUT_TYPE": TYPES}), CONTEXT)
+    for line in (b"1.5,a,2,,4", np.array(b"1.5,a,2,,4", object)):
+        columns = kernel(line, *GIVEN)
+        assert [each.shape for each in columns] == [()] * 5
+        assert [each.item() for each in columns] == [1.5, b"a", 2, 2.5, 4]
+
+
+def test_defaults_do_not_leak() -> None:
+    text = b"a text of its own, %d" % id(object())
+    settings = {"field_delim": ",", "use_quote_delim": True, "na_value": "", "select_cols": ()}
+    kernel = DecodeCSV().bind(_node({**settings, "OUT_TYPE": [dtypes.string]}), CONTEXT)
+    default, lines = np.array([text], object), np.array([b"", b"x", b""], object)
+    before = sys.getrefcount(text)
+    (column,) = kernel(lines, default)
+    assert column.tolist() == [text, b"x", text]
+    assert sys.getrefcount(text) == before + 2
+    del column
+    assert sys.getrefcount(text) == before

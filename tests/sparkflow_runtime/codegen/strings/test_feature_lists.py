@@ -3,6 +3,7 @@
 import numpy as np
 
 from sparkflow_runtime.codegen.strings import feature_lists
+from sparkflow_runtime.codegen.strings.example_wire import Keys
 from sparkflow_runtime.protos.example_pb2 import SequenceExample
 
 
@@ -21,7 +22,7 @@ def test_lists_and_their_features_are_found() -> None:
     messages = np.array([data, b"", data], object)
     contexts = np.zeros((2, 3), np.int64)
     found = np.full((3, 2, 3), feature_lists.MISSING, np.int64)
-    feature_lists.find(messages, [b"a", b"b"], _refuse, contexts, found)
+    feature_lists.find(messages, Keys([b"a", b"b"]), _refuse, contexts, found)
     assert found[0].tolist() == [[3, -1, 3], [1, -1, 1]]
     start, end = contexts[:, 0]
     assert data[start:end] == SequenceExample(context=message.context).SerializeToString()

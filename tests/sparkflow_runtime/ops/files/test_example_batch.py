@@ -13,7 +13,11 @@ from google.protobuf.message_factory import GetMessageClass
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.strings import objects
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.ops.files.example_batch import ExampleBatch, FoundFeatures
+from sparkflow_runtime.ops.files.example_batch import (
+    ExampleBatch,
+    FoundFeatures,
+    wanted_features,
+)
 from sparkflow_runtime.protos.example_pb2 import Example
 from sparkflow_runtime.protos.feature_pb2 import Feature
 
@@ -129,7 +133,8 @@ def _outcome(messages: list[bytes]) -> Any:
     strings = np.empty(len(messages), object)
     strings[:] = messages
     try:
-        batch = ExampleBatch(strings, [f"row {n}" for n in range(99)], KEYS, DTYPES, SHAPES)
+        wanted = wanted_features(tuple(KEYS), tuple(DTYPES), tuple(SHAPES))
+        batch = ExampleBatch(strings, [f"row {n}" for n in range(99)], wanted)
     except InvalidArgumentError as error:
         return str(error)
     found = []

@@ -10,7 +10,8 @@ import pytest
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.strings import objects
 from sparkflow_runtime.errors import InvalidArgumentError
-from sparkflow_runtime.ops.files.sequence_batch import SequenceBatch, Wanted
+from sparkflow_runtime.ops.files.example_batch import wanted_features
+from sparkflow_runtime.ops.files.sequence_batch import SequenceBatch
 from sparkflow_runtime.protos.example_pb2 import SequenceExample
 from sparkflow_runtime.protos.feature_pb2 import Feature, FeatureList
 
@@ -20,7 +21,7 @@ LISTS = {
     "words": (dtypes.string, (1,)),
     "nothing": (dtypes.int64, (0,)),
 }
-CONTEXT = Wanted(["id", "ä"], [dtypes.string, dtypes.int64], [(), None])
+CONTEXT = wanted_features(("id", "ä"), (dtypes.string, dtypes.int64), ((), None))
 
 
 def _feature(random: np.random.Generator, name: str, regular: bool) -> Feature:
@@ -175,7 +176,7 @@ def test_dense_lists_are_padded() -> None:
             feature.bytes_list.value.append(b"%d" % number)
         messages.append(message.SerializeToString())
     strings = np.array([*messages, None], object)[:-1]
-    batch = SequenceBatch(strings, ["a", "b", "c"], Wanted([], [], []), ["words"])
+    batch = SequenceBatch(strings, ["a", "b", "c"], wanted_features((), (), ()), ["words"])
     values, lengths = batch.dense("words", dtypes.string, (), True)
     assert values.tolist() == [[b"0", b"1", b""], [b"", b"", b""], [b"0", b"1", b"2"]]
     assert lengths.tolist() == [2, 0, 3]
