@@ -112,7 +112,7 @@ def dynamic_stitch(indices: Any, data: Any, name: str | None = None) -> Tensor:
 
     Args:
         indices: A list of tensors of int32.
-        data: A list of tensors of any number or bool.
+        data: A list of tensors of any number, bool or string.
         name: Name of the node.
 
     Returns:
