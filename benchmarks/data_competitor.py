@@ -113,11 +113,36 @@ def _of_files(tf: Any, config: Any, files: Files, name: str) -> Case:
     with tf.Graph().as_default() as graph:
         iterator = _from_files(tf, files, name).make_initializable_iterator()
         batch = iterator.get_next()
+        if name == "columns":
+            batch = _columns(tf, batch)
+        begin = [tf.global_variables_initializer(), tf.tables_initializer(), iterator.initializer]
     running = tf.Session(graph=graph, config=config)
-    running.run(iterator.initializer)
-    first = batch["x"] if isinstance(batch, dict) else batch[0] if name != "words" else batch
+    running.run(begin)
+    first = batch
+    if isinstance(batch, dict):
+        first = batch["x"]
+    elif isinstance(batch, list | tuple):
+        first = batch[0]
     check = np.asarray(running.run(first), np.float64).reshape(BATCH, -1).sum(1)
     return Case(running.make_callable(first.op), check)
+
+
+def _columns(tf: Any, fields: Any) -> Any:
+    """A wide and a deep part of the fields of lines; `[batch, values]`."""
+    names = [f"x{n}" for n in range(10)]
+    features = dict(zip([*names, "number", "word"], fields, strict=True))
+    column = tf.feature_column
+    word = column.categorical_column_with_vocabulary_list("word", [f"name{n}" for n in range(40)])
+    features["same_word"] = features["word"]
+    hashed = column.categorical_column_with_hash_bucket("same_word", 100)
+    number = column.categorical_column_with_identity("number", 100)
+    level = column.bucketized_column(column.numeric_column("x0"), [-1.0, 0.0, 1.0])
+    crossed = column.crossed_column([level, "word"], 1000)
+    wide = tf.feature_column.linear_model(features, [word, hashed, number, level, crossed])
+    dense = [column.numeric_column(name) for name in names]
+    once = tf.ones_initializer()
+    dense += [column.indicator_column(word), column.embedding_column(hashed, 8, initializer=once)]
+    return tf.concat([wide, tf.feature_column.input_layer(features, dense)], 1)
 
 
 def _from_files(tf: Any, files: Files, name: str) -> Any:
@@ -135,7 +160,7 @@ def _from_files(tf: Any, files: Files, name: str) -> Any:
         records = tf.data.TFRecordDataset(files.examples).repeat()
         return records.map(lambda each: tf.parse_single_example(each, features)).batch(BATCH)
     lines = tf.data.TextLineDataset(files.lines).repeat()
-    if name == "csv":
+    if name in ("csv", "columns"):
         return lines.batch(BATCH).map(lambda each: tf.decode_csv(each, defaults))
     if name == "single_csv":
         return lines.map(lambda each: tf.decode_csv(each, defaults)).batch(BATCH)

@@ -29,6 +29,7 @@ CASES = {
     "csv": "lines: batch(128).map(decode_csv)",
     "single_csv": "lines: map(decode_csv).batch(128)",
     "words": "lines: map(split, hash).padded_batch(128)",
+    "columns": "lines: batch(128).map(decode_csv), linear_model and input_layer of columns",
 }
 BATCH = 128
 PACKAGES = ("numpy", "tensorflow")

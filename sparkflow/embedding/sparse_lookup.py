@@ -7,7 +7,7 @@ from typing import Any
 
 from sparkflow._api import export
 from sparkflow.embedding.lookup import embedding_lookup
-from sparkflow.graph.scopes import apply_op, graph_of
+from sparkflow.graph.scopes import apply_op, graph_of, output_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.values.dispatch import or_ragged
 from sparkflow.graph.values.sparse_tensor import SparseTensor
@@ -147,10 +147,8 @@ def safe_embedding_lookup_sparse(
         combiner = "mean"
     graph = graph_of((*tables, sparse_ids.values))
     with graph.as_default(), graph.name_scope(name or "embedding_lookup"):
-        shape = sparse_ids.dense_shape
-        outer = shape[:-1]
-        flat_shape = arrays.stack([reduction.reduce_prod(outer), shape[-1]])
-        ids = sparse_reshape(sparse_ids, flat_shape)
+        is_matrix = sparse_ids.shape.ndims == 2
+        ids = sparse_ids if is_matrix else _as_matrix(sparse_ids)
         weights = sparse_weights
         if weights is not None:
             weights = SparseTensor(ids.indices, weights.values, ids.dense_shape)
@@ -172,11 +170,18 @@ def safe_embedding_lookup_sparse(
             max_norm=max_norm,
         )
         if default_id is None:
-            width = arrays.shape(result)[1]
-            mask = arrays.tile(arrays.reshape(is_empty, [-1, 1]), arrays.stack([1, width]))
-            result = apply_op("Select", mask, constants.zeros_like(result), result)
-        inner = arrays.shape(result)[1:]
-        found = arrays.reshape(result, arrays.concat([elementwise.cast(outer, int32), inner], 0))
+            result = output_of("Select", is_empty, constants.zeros_like(result), result)
+        inner_shape = result.shape[1:]
+        if not is_matrix:
+            outer = elementwise.cast(sparse_ids.dense_shape[:-1], int32)
+            inner = arrays.shape(result)[1:]
+            result = arrays.reshape(result, arrays.concat([outer, inner], 0))
         if sparse_ids.shape.ndims is not None:
-            found.set_shape(sparse_ids.shape[:-1].concatenate(result.shape[1:]))
-        return found
+            result.set_shape(sparse_ids.shape[:-1].concatenate(inner_shape))
+        return result
+
+
+def _as_matrix(sparse: SparseTensor) -> SparseTensor:
+    """Returns the rows along the last dimension as those of a matrix."""
+    shape = sparse.dense_shape
+    return sparse_reshape(sparse, arrays.stack([reduction.reduce_prod(shape[:-1]), shape[-1]]))

@@ -68,7 +68,7 @@ def input_layer(
             with variable_scope(None, column.scope_name):
                 tensor = column.dense_tensor(cache, collections, trainable)
                 size = column.variable_shape.num_elements()
-                output = arrays.reshape(tensor, arrays.stack([arrays.shape(tensor)[0], size]))
+                output = _matrix(tensor, size)
                 outputs.append(output)
                 if cols_to_vars is not None:
                     scope = get_variable_scope().name
@@ -159,8 +159,7 @@ def _weighted_sum(
     size = column.variable_shape.num_elements()
     variable = _weights([size, units], collections, trainable)
     tensor = column.dense_tensor(features, collections, trainable)
-    matrix = arrays.reshape(tensor, arrays.stack([arrays.shape(tensor)[0], size]))
-    return matmul(matrix, variable, name="weighted_sum"), variable
+    return matmul(_matrix(tensor, size), variable, name="weighted_sum"), variable
 
 
 def _weights(shape: list[Any], collections: Any, trainable: bool) -> Any:
@@ -172,6 +171,13 @@ def _weights(shape: list[Any], collections: Any, trainable: bool) -> Any:
         trainable=trainable,
         collections=collections,
     )
+
+
+def _matrix(tensor: Tensor, size: Any) -> Tensor:
+    """`[batch, size]`."""
+    if tensor.shape.ndims == 2 and tensor.shape.as_list()[1] == size:
+        return tensor
+    return arrays.reshape(tensor, arrays.stack([arrays.shape(tensor)[0], size]))
 
 
 def _flat(sparse: SparseTensor | None) -> Any:

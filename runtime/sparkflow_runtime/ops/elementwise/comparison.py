@@ -105,9 +105,21 @@ class EqualityOp(BinaryOp):
 def _compared(is_unequal: bool, x: Array, y: Array) -> Array:
     """Whether strings are equal, or are not."""
     if x.shape != y.shape:
-        x, y = np.broadcast_arrays(x, y)
+        if not y.ndim:
+            y = _repeated(y, x.shape)
+        elif not x.ndim:
+            x = _repeated(x, y.shape)
+        else:
+            x, y = np.broadcast_arrays(x, y)
     found = equal(*(np.ascontiguousarray(each).reshape(-1) for each in (x, y))).reshape(x.shape)
     return ~found if is_unequal else found
+
+
+def _repeated(text: Array, shape: tuple[int, ...]) -> Array:
+    """An array of this shape with the same string everywhere; sooner than by `np.broadcast_to`."""
+    result = np.empty(shape, np.object_)
+    result.fill(text[()])
+    return result
 
 
 for _name, _sign in (("Equal", "=="), ("NotEqual", "!=")):

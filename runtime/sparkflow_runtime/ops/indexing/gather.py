@@ -356,7 +356,7 @@ class GatherNd(Op):
         depth = indices.shape[-1]
         check_depth(depth, params.ndim, "params")
         rows = linear_rows(xp, indices, params.shape, "param ")
-        flat = params.reshape(int(np.prod(params.shape[:depth])), *params.shape[depth:])
+        flat = params.reshape(math.prod(params.shape[:depth]), *params.shape[depth:])
         found = row_kernels.gather(flat, rows) if xp is np else None
         found = flat[rows] if found is None else found
         return found.reshape(indices.shape[:-1] + params.shape[depth:])
@@ -393,7 +393,7 @@ def linear_rows(xp: Any, indices: Array, shape: Sequence[int], name: str) -> Arr
         InvalidArgumentError: One is out of bounds; the message shows it.
     """
     depth = indices.shape[-1]
-    count = int(np.prod(indices.shape[:-1]))
+    count = math.prod(indices.shape[:-1])
     if not depth:
         return xp.zeros(count, xp.int64)
     flat = indices.reshape(count, depth)

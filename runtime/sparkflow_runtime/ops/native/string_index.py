@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from sparkflow_runtime.codegen.machine import native
@@ -9,6 +11,11 @@ from sparkflow_runtime.codegen.strings.hashing import Hash, hashed
 from sparkflow_runtime.codegen.strings.parts import equal
 from sparkflow_runtime.ops.native import key_index, row_kernels
 from sparkflow_runtime.ops.op import Array
+
+_FEW: Final = 64
+"""So many strings are found sooner by a dictionary of Python's..."""
+_SMALL: Final = 10_000
+"""... if there are no more than so many to find; it takes 100 bytes each."""
 
 
 def distinct(values: Array) -> tuple[Array, Array] | None:
@@ -59,6 +66,7 @@ class StringIndex:
             raise ValueError("Two strings have the same hash")
         self._strings = strings
         self._numbers = key_index.make(keys, np.arange(keys.size))
+        self._by_python: dict[bytes, int] | None = None
 
     def find(self, strings: Array) -> Array:
         """Returns the number of each string, -1 for others.
@@ -69,10 +77,19 @@ class StringIndex:
         Returns:
             [m] int64.
         """
+        if strings.size <= _FEW and self._strings.size <= _SMALL:
+            return self._find_few(strings.tolist())
         numbers = self._numbers.find(_keys(strings))
         same = equal(strings, self._strings[numbers])  # those with -1 do not count
         numbers[~same] = -1
         return numbers
+
+    def _find_few(self, strings: list[bytes]) -> Array:
+        known = self._by_python
+        if known is None:
+            known = {string: number for number, string in enumerate(self._strings.tolist())}
+            self._by_python = known
+        return np.array([known.get(string, -1) for string in strings], np.int64)
 
 
 def _keys(strings: Array) -> Array:

@@ -152,6 +152,8 @@ def _check_dense(array: Array) -> None:
 
 
 def _of_sparse(row: Array, values: Array, rows: int) -> _Feature:
+    if len(row) == rows and np.array_equal(row, np.arange(rows)):
+        return _Feature(values, np.ones(rows, np.int64))
     inside = (row >= 0) & (row < rows)
     if not inside.all():
         row, values = row[inside], values[inside]
@@ -177,6 +179,10 @@ def _combinations(counts: Sequence[Array], rows: int) -> tuple[Array, list[Array
         The row of each combination and its number there, `[combinations, 2]`; and for each feature
         the places of its values in them.
     """
+    if all((each == 1).all() for each in counts):
+        where = np.zeros((rows, 2), np.int64)
+        where[:, 0] = np.arange(rows)
+        return where, [where[:, 0]] * len(counts)
     products = functools.reduce(np.multiply, counts, np.ones(rows, np.int64))
     row = np.repeat(np.arange(rows), products)
     number = np.arange(len(row)) - (np.cumsum(products) - products)[row]

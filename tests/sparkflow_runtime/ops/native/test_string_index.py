@@ -22,7 +22,10 @@ def test_views_are_read_in_their_order():
     assert (first.tolist(), numbers.tolist()) == ([0, 1], [0, 1, 0])
 
 
-def test_index_finds_only_its_strings():
+@pytest.mark.parametrize("times", [1, 100])  # by a dictionary, by machine code
+def test_index_finds_only_its_strings(times):
     keys = np.array([b"a", b"", b"bc"], object)
-    asked = np.array([b"bc", b"b", b"", b"a", b"\0"], object)
-    assert StringIndex(keys).find(asked).tolist() == [2, -1, 1, 0, -1]
+    asked = np.array([b"bc", b"b", b"", b"a", b"\0"] * times, object)
+    index = StringIndex(keys)
+    for _ in range(2):
+        assert index.find(asked).tolist() == [2, -1, 1, 0, -1] * times
