@@ -47,6 +47,8 @@ fi
 if "$venv/bin/python" -m pip show --quiet sparkflow 2>/dev/null; then
     "$venv/bin/python" -m pip uninstall --quiet --yes sparkflow >&2
 fi
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile \
     --editable '.[dev,examples]' >&2
+# pip would compile the modules on one core. Some packages have files that are no Python of this version.
+"$venv/bin/python" -m compileall -qq -j 0 "$venv/lib" || true
 echo "$wanted" >"$stamp"
