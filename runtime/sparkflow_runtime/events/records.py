@@ -58,72 +58,59 @@ def read_records(
         stream ends inside a record, as it does while a writer is appending one. The records before
         it have been yielded.
     """
-    window = _Window(stream)
-    offset = 0
+    # `read1` of buffered streams returns what there is: data of a pipe are not waited for.
+    read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
     origin = getattr(stream, "name", "") if origin is None else origin
-    while available := window.fill(_HEADER.size):
-        place = offset, origin
-        if available < _HEADER.size:
-            raise _damaged(place, f"the file ends {available} bytes into its header")
-        length, crc = _HEADER.unpack_from(window.take(_HEADER.size))
-        _check_crc(place, "length", crc, _crc_of_length(length))
+    window, at, offset = b"", 0, 0
+    while True:
+        start = at + _HEADER.size
+        if start > len(window):
+            window, at, start = b"".join(_more(read, window[at:], _HEADER.size)), 0, _HEADER.size
+            if not window:
+                return
+            if len(window) < start:
+                reason = f"the file ends {len(window)} bytes into its header"
+                raise _damaged(offset, origin, reason)
+        length, crc = _HEADER.unpack_from(window, at)
+        if crc != _crc_of_length(length):
+            raise _damaged(offset, origin, _mismatch("length", crc, _crc_of_length(length)))
         if length > max_size_bytes:
-            raise _damaged(place, f"its length {length} is above the limit of {max_size_bytes}")
-        data = window.take(length)
-        crc_bytes = window.take(_CRC.size)
-        missing = length + _CRC.size - len(data) - len(crc_bytes)
-        if missing:
-            raise _damaged(place, f"the file ends {missing} bytes before the end of it")
-        _check_crc(place, "data", _CRC.unpack(crc_bytes)[0], masked_crc32c(data))
+            reason = f"its length {length} is above the limit of {max_size_bytes}"
+            raise _damaged(offset, origin, reason)
+        end = start + length
+        if end + _CRC.size <= len(window):
+            data = window[start:end]
+        elif length < _READ_BYTES:
+            window, end = b"".join(_more(read, window[start:], length + _CRC.size)), length
+            data = window[:end]
+        else:  # copied once
+            data, window, end = b"".join(_more(read, window[start:], length, False)), b"", 0
+            window = b"".join(_more(read, data[length:], _CRC.size))
+            data = data[:length]
+        at = end + _CRC.size
+        if len(window) < at:
+            missing = length - len(data) + at - max(end, len(window))
+            raise _damaged(offset, origin, f"the file ends {missing} bytes before the end of it")
+        (crc,) = _CRC.unpack_from(window, end)
+        computed = masked_crc32c(data)
+        if crc != computed:
+            raise _damaged(offset, origin, _mismatch("data", crc, computed))
         yield data
         offset += _HEADER.size + length + _CRC.size
 
 
-class _Window:
-    """The next bytes of a stream, read in larger pieces than they are taken.
-
-    `read1` of buffered streams returns what there is: data of a pipe are not waited for.
-    """
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self._read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
-        self._bytes = b""
-        self._at = 0
-
-    def fill(self, size: int) -> int:
-        """Reads until this number of bytes is available, or to the end; returns the number."""
-        available = len(self._bytes) - self._at
-        if available < size:
-            self._bytes = b"".join(self._more(size))
-            self._at = 0
-            available = len(self._bytes)
-        return available
-
-    def take(self, size: int) -> bytes:
-        """Returns the next bytes; fewer at the end."""
-        at, end = self._at, self._at + size
-        if end <= len(self._bytes):
-            self._at = end
-            return self._bytes[at:end]
-        if size < _READ_BYTES:
-            return self.take(size) if self.fill(size) >= size else self._rest()
-        data = b"".join(self._more(size, beyond=False))  # large records are copied once
-        self._bytes, self._at = b"", 0
-        return data
-
-    def _rest(self) -> bytes:
-        rest, self._bytes, self._at = self._bytes[self._at :], b"", 0
-        return rest
-
-    def _more(self, size: int, beyond: bool = True) -> Iterator[bytes]:
-        yield self._bytes[self._at :]
-        missing = size - (len(self._bytes) - self._at)
-        while missing > 0:
-            piece = self._read(max(missing, _READ_BYTES) if beyond else missing)
-            if not piece:
-                return
-            yield piece
-            missing -= len(piece)
+def _more(
+    read: Callable[[int], bytes], have: bytes, size: int, beyond: bool = True
+) -> Iterator[bytes]:
+    """Yields pieces of `size` bytes or more, fewer at the end: what there is, then what is read."""
+    yield have
+    missing = size - len(have)
+    while missing > 0:
+        piece = read(max(missing, _READ_BYTES) if beyond else missing)
+        if not piece:
+            return
+        yield piece
+        missing -= len(piece)
 
 
 @functools.lru_cache(1024)
@@ -131,14 +118,10 @@ def _crc_of_length(length: int) -> int:
     return masked_crc32c(_LENGTH.pack(length))
 
 
-def _check_crc(place: tuple[int, str], part: str, stored: int, computed: int) -> None:
-    if stored != computed:
-        raise _damaged(
-            place, f"the checksum of its {part} is {stored:#010x}, computed {computed:#010x}"
-        )
+def _mismatch(part: str, stored: int, computed: int) -> str:
+    return f"the checksum of its {part} is {stored:#010x}, computed {computed:#010x}"
 
 
-def _damaged(place: tuple[int, str], reason: str) -> DataLossError:
-    offset, origin = place
+def _damaged(offset: int, origin: str, reason: str) -> DataLossError:
     of = f" of {origin}" if origin else ""
     return DataLossError(message=f"record at byte {offset}{of} is damaged: {reason}")
