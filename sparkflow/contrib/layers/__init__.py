@@ -1,6 +1,6 @@
 """`tf.contrib.layers`: layers as functions, regularizers, initializers, `optimize_loss`."""
 
-from sparkflow.contrib.layers import feature_columns as feature_column, variables as utils
+from sparkflow.contrib.layers import feature_columns as feature_column, utils
 from sparkflow.contrib.layers.convolution import (
     conv1d,
     conv2d,

@@ -67,9 +67,8 @@ def while_loop(
     with graph.as_default(), graph.name_scope(name or "while"):
         loop = _Loop(graph, loop_vars, shape_invariants, maximum_iterations)
         results = loop.run(cond, body, back_prop, parallel_iterations)
-    if isinstance(loop_vars, list | tuple) and len(loop_vars) == 1 and not return_same_structure:
-        return results[0]
-    return results
+    is_one = isinstance(loop_vars, list | tuple) and len(tree.flatten(loop_vars)) == 1
+    return results[0] if is_one and not return_same_structure else results
 
 
 def _at_once(

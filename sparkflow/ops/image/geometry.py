@@ -5,7 +5,8 @@ Images are [height, width, channels], or [batch, height, width, channels].
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
 
 import numpy as np
 
@@ -22,12 +23,16 @@ from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.scopes import convert_to_tensor, graph_of, output_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.control.cond import cond, switch_case
+from sparkflow.ops.control.debugging import Assert
+from sparkflow.ops.control.ordering import with_dependencies
 from sparkflow.ops.elementwise import elementwise
 from sparkflow.ops.random.random import random_uniform
 from sparkflow.ops.reduction.reduction import reduce_max
 from sparkflow.ops.renamed_arguments import either
 from sparkflow.ops.shape import arrays
 from sparkflow_runtime.dtypes import float32, float64, int32
+
+_TOO_LARGE: Final = "{} must be >= target + offset."
 
 
 @export("image.ResizeMethod")
@@ -135,20 +140,15 @@ def crop_to_bounding_box(
     graph = graph_of((image,))
     with graph.as_default(), graph.name_scope("crop_to_bounding_box"):
         given, single = _batch_of(image)
-        _, height, width, _ = given.shape.as_list()
-        for name, value in (("offset_height", offset_height), ("offset_width", offset_width)):
-            if isinstance(value, int) and value < 0:
-                raise ValueError(f"{name} must be >= 0.")
-        for name, value in (("target_height", target_height), ("target_width", target_width)):
-            if isinstance(value, int) and value <= 0:
-                raise ValueError(f"{name} must be > 0.")
-        for offset, target, size, name in (
-            (offset_height, target_height, height, "height"),
-            (offset_width, target_width, width, "width"),
-        ):
-            known = all(isinstance(each, int) for each in (offset, target, size))
-            if known and offset + target > size:
-                raise ValueError(f"{name} must be >= target + offset.")
+        rules = [
+            (offset_height >= 0, "offset_height must be >= 0."),
+            (offset_width >= 0, "offset_width must be >= 0."),
+            (target_height > 0, "target_height must be > 0."),
+            (target_width > 0, "target_width must be > 0."),
+            (offset_height + target_height <= _size(given, 1), _TOO_LARGE.format("height")),
+            (offset_width + target_width <= _size(given, 2), _TOO_LARGE.format("width")),
+        ]
+        given = _checked(given, rules)
         result = given[
             :,
             offset_height : offset_height + target_height,
@@ -163,6 +163,25 @@ def _size(images: Tensor, axis: int) -> Any:
     """Returns one of the images' sizes: a number if it is known, else a tensor."""
     known = images.shape.as_list()[axis]
     return arrays.shape(images)[axis] if known is None else known
+
+
+def _checked(images: Tensor, rules: Sequence[tuple[Any, str]]) -> Tensor:
+    """Returns the images, as soon as the rules that only a step can check hold.
+
+    Args:
+        images: The images.
+        rules: Conditions, truth values or scalar tensors, each with what is wrong otherwise.
+
+    Raises:
+        ValueError: A condition that is known already does not hold.
+    """
+    checks = []
+    for holds, message in rules:
+        if isinstance(holds, Symbolic):
+            checks.append(Assert(holds, [message]))
+        elif not holds:
+            raise ValueError(message)
+    return with_dependencies(checks, images) if checks else images
 
 
 def _sizes(*targets: Any) -> list[int | None]:
@@ -181,9 +200,6 @@ def pad_to_bounding_box(
     graph = graph_of((image,))
     with graph.as_default(), graph.name_scope("pad_to_bounding_box"):
         given, single = _batch_of(image)
-        for name, value in (("offset_height", offset_height), ("offset_width", offset_width)):
-            if isinstance(value, int) and value < 0:
-                raise ValueError(f"{name} must be >= 0")
         after = [
             target - offset - _size(given, axis)
             for target, offset, axis in (
@@ -191,9 +207,13 @@ def pad_to_bounding_box(
                 (target_width, offset_width, 2),
             )
         ]
-        for name, value in zip(("height", "width"), after, strict=True):
-            if isinstance(value, int) and value < 0:
-                raise ValueError(f"{name} must be <= target - offset")
+        rules = [
+            (offset_height >= 0, "offset_height must be >= 0"),
+            (offset_width >= 0, "offset_width must be >= 0"),
+            (after[0] >= 0, "height must be <= target - offset"),
+            (after[1] >= 0, "width must be <= target - offset"),
+        ]
+        given = _checked(given, rules)
         widths = [0, 0, offset_height, after[0], offset_width, after[1], 0, 0]
         pairs = arrays.reshape(arrays.stack(widths), [4, 2])
         result = arrays.pad(given, pairs)

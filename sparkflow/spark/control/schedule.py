@@ -87,6 +87,11 @@ class Schedule:
         return self._count(self.done)
 
     @property
+    def most(self) -> int:
+        """The most steps that a worker makes in the whole training."""
+        return min(max(self._epoch_steps) * self._epochs, self.end)
+
+    @property
     def end(self) -> int:
         """`total` at the end of training."""
         all_steps = self._count(self._epoch_steps) * self._epochs

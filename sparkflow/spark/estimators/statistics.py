@@ -94,12 +94,13 @@ def row_statistics(
     if found is None:
         found = aggregated(rows, wanted_of(given, validates, of_features, counts_values))
     numeric = _numeric(given, of_features)
+    mean_weight = float(found.get("mean_weight") or 1.0)
     moments = _dense_moments([each for each in numeric if each.kind == DENSE], found)
+    training = rows.where(_trains(validates))
+    total_weight = prepared.num_rows * mean_weight
     for each in numeric:
         if each.kind == SPARSE:
-            moments[each.name] = _sparse_moments(
-                rows.where(_trains(validates)), each, prepared.num_rows
-            )
+            moments[each.name] = _sparse_moments(training, each, _weight(given), total_weight)
     label = _scalar_label(given)
     return RowStatistics(
         features=moments,
@@ -109,7 +110,7 @@ def row_statistics(
         label_range=None
         if label is None
         else LabelRange(found["least"], found["greatest"], found["fractional"]),
-        mean_weight=float(found.get("mean_weight") or 1.0),
+        mean_weight=mean_weight,
         num_rows=prepared.num_rows,
         values={each.name: found[f"values_{each.name}"] for each in _counted(given, counts_values)},
     )
@@ -130,15 +131,14 @@ def wanted_of(
     dense = [each for each in _numeric(given, of_features) if each.kind == DENSE]
     wanted: dict[str, Column] = {}
     if dense:
-        weight = F.when(trains, 1.0).otherwise(0.0)
+        weight = F.when(trains, _weight(given)).otherwise(0.0)
         summary = Summarizer.metrics("mean", "std").summary(_vector(dense), weight)
         wanted |= {each: vector_to_array(summary.getField(each)) for each in ("mean", "std")}
     label = _scalar_label(given)
     if label is not None:
         value = _quoted(label.name).cast("double")
         wanted |= {
-            "label_mean": F.avg(F.when(trains, value)),
-            "label_deviation": F.stddev_pop(F.when(trains, value)),
+            **_label_moments(F.when(trains, value), F.when(trains, _weight(given)), given),
             "least": F.min(value),
             "greatest": F.max(value),
             "fractional": F.max(F.when(value != F.floor(value), value)),
@@ -150,6 +150,19 @@ def wanted_of(
             F.when(trains, _quoted(each.name)), _COUNT_ERROR
         )
     return wanted
+
+
+def _weight(given: RowFormat) -> Column:
+    """The weight of a row: the moments are those of pyspark.ml, which weighs rows, too."""
+    return F.lit(1.0) if given.weight is None else _quoted(given.weight.name).cast("double")
+
+
+def _label_moments(value: Column, weight: Column, given: RowFormat) -> dict[str, Column]:
+    if given.weight is None:
+        return {"label_mean": F.avg(value), "label_deviation": F.stddev_pop(value)}
+    mean = F.sum(value * weight) / F.sum(weight)
+    square = F.sum(value * value * weight) / F.sum(weight) - mean * mean
+    return {"label_mean": mean, "label_deviation": F.sqrt(F.greatest(square, F.lit(0.0)))}
 
 
 def _trains(validates: bool) -> Column:
@@ -196,24 +209,35 @@ def _dense_moments(inputs: list[Input], found: Mapping[str, Any]) -> dict[str, M
     return moments
 
 
-def _sparse_moments(rows: DataFrame, given: Input, num_rows: int) -> Moments:
+def _sparse_moments(rows: DataFrame, given: Input, weight: Column, total: float) -> Moments:
+    """The moments of a sparse input.
+
+    Args:
+        rows: The training rows.
+        given: The input.
+        weight: Of a row.
+        total: The weight of all rows.
+    """
     indices, values = (_quoted(given.name)[part] for part in ("indices", "values"))
     pairs = F.zip_with(
         indices, values, lambda index, value: F.struct(index.alias("index"), value.alias("value"))
     )
-    entries = rows.select(F.explode(pairs).alias("entry")).select(
-        F.col("entry.index").alias("index"), F.col("entry.value").cast("double").alias("value")
+    entries = rows.select(F.explode(pairs).alias("entry"), weight.alias("weight")).select(
+        F.col("entry.index").alias("index"),
+        F.col("entry.value").cast("double").alias("value"),
+        "weight",
     )
+    weighted = F.col("value") * F.col("weight")
     sums = (
         entries.groupBy("index")
-        .agg(F.sum("value").alias("sum"), F.sum(F.col("value") * F.col("value")).alias("squares"))
+        .agg(F.sum(weighted).alias("sum"), F.sum(weighted * F.col("value")).alias("squares"))
         .collect()
     )
     mean = np.zeros(given.size)
     square = np.zeros(given.size)
     for row in sums:
-        mean[row["index"]] = row["sum"] / num_rows
-        square[row["index"]] = row["squares"] / num_rows
+        mean[row["index"]] = row["sum"] / total
+        square[row["index"]] = row["squares"] / total
     deviation = np.sqrt(np.maximum(square - mean**2, 0.0))
     return _moments(np.zeros(given.size), deviation)
 

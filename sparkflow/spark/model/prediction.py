@@ -131,6 +131,7 @@ def _predict(plan: InferencePlan, predictor: Predictor, arrays: Sequence[pa.Arra
         invalid.append(np.zeros(len(part[0]), bool) if mask is None else mask)
         for name, value in predictor.run(fed).items():
             if name in found:
+                _require_rows(name, value, len(part[0]))
                 found[name].append(value)
     columns = [_column(plan, each, found[each.output]) for each in plan.outputs]
     mask = np.concatenate(invalid)
@@ -139,6 +140,19 @@ def _predict(plan: InferencePlan, predictor: Predictor, arrays: Sequence[pa.Arra
         columns.append(pa.array(~mask))
         names.append(VALID)
     return pa.StructArray.from_arrays(columns, names, mask=pa.array(mask) if mask.any() else None)
+
+
+def _require_rows(name: str, value: Array, rows: int) -> None:
+    """Checks that there is a row of predictions for each row.
+
+    Raises:
+        InvalidArgumentError: There is not.
+    """
+    if rows and (not np.ndim(value) or len(value) != rows):
+        raise InvalidArgumentError(
+            message=f"The prediction {name!r} of model_fn has shape {np.shape(value)} for {rows} "
+            "rows: it must have one row per row of the features"
+        )
 
 
 def _column(plan: InferencePlan, output: OutputColumn, parts: list[Array]) -> pa.Array:

@@ -14,7 +14,7 @@ from sparkflow.export import InferenceModel
 from sparkflow.export.summary import ModelSummary
 from sparkflow.graph.nodes.reach import Allowed
 from sparkflow.spark.control.history.training_history import TrainingHistory
-from sparkflow.spark.data.schema.frame import quoted, require_frame
+from sparkflow.spark.data.schema.frame import require_frame
 from sparkflow.spark.interpreter import use_this_python
 from sparkflow.spark.model.input_columns import input_columns
 from sparkflow.spark.model.outputs import OutputColumn, output_columns
@@ -154,15 +154,13 @@ class SparkTrainerModel(Model, InferenceParams, MLWritable, MLReadable["SparkTra
             self.getFillValue(),
             takes_arrow(),
         )
-        names = dataset.columns
         udf = prediction_udf(plan, shipped, self.getInferenceDevice())
         predicted = _by_rows(dataset).withColumn(_PREDICTIONS, udf(*sent))
         if handle_invalid == SKIP:
             predicted = predicted.where(F.col(_PREDICTIONS).getField(VALID))
-        return predicted.select(
-            *(quoted(name) for name in names),
-            *(_field(each, plan).alias(each.column) for each in outputs),
-        )
+        # Two columns of one name can be kept, but not named.
+        found = predicted.select("*", *(_field(each, plan).alias(each.column) for each in outputs))
+        return found.drop(_PREDICTIONS)
 
     def write(self) -> MLWriter:
         """A writer: `model.write().overwrite().save(path)`."""

@@ -9,6 +9,7 @@ from sparkflow.graph.collections import GraphKeys
 from sparkflow.graph.operators import Held
 from sparkflow.ops.shape import arrays, constants
 from sparkflow.variables.variable import Variable
+from sparkflow.variables.variable_scope import get_variable_scope
 from sparkflow_runtime.dtypes import DType, bfloat16, float32
 
 
@@ -107,7 +108,9 @@ def rows_of(variable: Variable, rows: Any) -> Any:
 def create_slot(
     primary: Any, op_name: str, initial_value: Callable[[], Any], colocate: bool = True
 ) -> Variable:
-    """A variable `primary/op_name` that belongs to a variable or tensor.
+    """A variable that belongs to a variable or tensor.
+
+    Its name is `primary/op_name`, in the current variable scope as in TensorFlow.
 
     Args:
         primary: The variable or tensor it belongs to.
@@ -117,11 +120,12 @@ def create_slot(
     """
     graph = primary.graph
     is_of_replica = getattr(primary, "_is_of_replica", False)
+    scope = "/".join(filter(None, (get_variable_scope().name, primary.op.name)))
     with (
         graph.as_default(),
         graph.init_scope(),
         graph.name_scope(None),
-        graph.name_scope(f"{primary.op.name}/"),
+        graph.name_scope(f"{scope}/"),
         graph.colocate_with(primary if colocate else None, ignore_existing=True),
     ):
         slot = Variable(
@@ -133,13 +137,13 @@ def create_slot(
             collections=[GraphKeys.LOCAL_VARIABLES] if is_of_replica else None,
         )
     slot._is_of_replica = is_of_replica
-    _keep_slice_info(primary, slot)
+    _keep_slice_info(primary, slot, slot.op.name.removeprefix(f"{scope}/"))
     slot._saved_by = getattr(primary, "_saved_by", None)
     slot._rows_come_and_go = getattr(primary, "_rows_come_and_go", False)
     return slot
 
 
-def _keep_slice_info(primary: Any, slot: Any) -> None:
+def _keep_slice_info(primary: Any, slot: Any, own: str) -> None:
     """The slot of a part of a partitioned variable is saved as a part of the whole slot.
 
     Its name below the part, such as `Ftrl_1`, tells several slots of one optimizer apart.
@@ -147,7 +151,6 @@ def _keep_slice_info(primary: Any, slot: Any) -> None:
     info = getattr(primary, "_save_slice_info", None)
     if info is None:
         return
-    own = slot.op.name.removeprefix(f"{primary.op.name}/")
     slot._set_save_slice_info(
         type(info)(f"{info.full_name}/{own}", info.full_shape, info.var_offset, info.var_shape)
     )

@@ -99,6 +99,25 @@ def test_slots_lie_beside_their_variable_and_are_not_trained(make, formula):
     assert set(optimizer.variables()) == set(tf.global_variables()) - {w}
 
 
+def test_slots_are_named_in_the_current_variable_scope():
+    with tf.Graph().as_default():
+        with tf.variable_scope("deepq"):
+            w = tf.get_variable("w", [2])
+            tf.train.AdamOptimizer(0.1).minimize(tf.reduce_sum(w * w))
+        with tf.variable_scope("average"):
+            tf.train.ExponentialMovingAverage(0.9).apply([w])
+        tf.train.MomentumOptimizer(0.1, 0.9).minimize(tf.reduce_sum(w * w))
+        assert [each.op.name for each in tf.global_variables()] == [
+            "deepq/w",
+            "deepq/beta1_power",
+            "deepq/beta2_power",
+            "deepq/deepq/w/Adam",
+            "deepq/deepq/w/Adam_1",
+            "average/deepq/w/ExponentialMovingAverage",
+            "deepq/w/Momentum",
+        ]
+
+
 def test_slots_are_made_once():
     w = tf.Variable([1.0])
     optimizer = tf.train.AdamOptimizer()

@@ -26,7 +26,7 @@ from sparkflow_runtime.resources import py_functions
 
 
 class PyFunc(Op):
-    """Calls the function of `token` with the inputs as numpy arrays."""
+    """Calls the function of `token` with the inputs as arrays, and with scalars as numpy's."""
 
     inputs = "input: Tin"
     outputs = "output: Tout"
@@ -46,7 +46,7 @@ class PyFunc(Op):
         def run(*inputs: Any) -> tuple[Any, ...]:
             function = py_functions.find(token)
             try:
-                result = function(*inputs)
+                result = function(*map(_plain, inputs))
             except OpError:
                 raise
             except Exception as error:
@@ -63,6 +63,11 @@ class PyFunc(Op):
             return tuple([_checked(token, index, *pair) for index, pair in pairs])
 
         return run
+
+
+def _plain(value: Any) -> Any:
+    """Bytes or a numpy number for an array of rank 0, as in TensorFlow: a key, or a path."""
+    return value[()] if isinstance(value, np.ndarray) and not value.ndim else value
 
 
 def _checked(token: str, index: int, value: Any, dtype: DType) -> Any:

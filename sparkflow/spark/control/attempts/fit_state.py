@@ -282,6 +282,13 @@ class FitState:
         plan = self._plan
         self._snapshot: Snapshot | None = self._start
         self._schedule: Schedule = plan.schedule(self._callbacks.needs_epochs)
+        batches, steps = plan.config.gradient_accumulation, self._schedule.most
+        if batches > steps:
+            _log.warning(
+                "Nothing is learned: an update needs gradientAccumulation=%d batches, and no "
+                "worker has more than %d in this training. Reduce it, or train for more epochs",
+                *(batches, steps),
+            )
         if found is None:
             history = TrainingHistory(
                 rows_per_epoch=plan.rows,

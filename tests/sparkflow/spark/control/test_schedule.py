@@ -29,6 +29,11 @@ def test_workers_in_step_halt_at_every_multiple_and_at_epochs() -> None:
     assert schedule.finished
 
 
+def test_the_most_steps_of_a_worker() -> None:
+    assert Schedule((5, 2, 0), 3, False, Stops()).most == 15
+    assert Schedule((5, 5), 3, True, Stops(max_steps=7)).most == 7
+
+
 def test_workers_on_their_own_share_the_steps_and_end_epochs_together() -> None:
     schedule = Schedule((6, 3), 2, False, Stops(every=(5,)))
     done = []

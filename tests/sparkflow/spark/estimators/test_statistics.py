@@ -8,6 +8,12 @@ from sparkflow.spark.data.schema.row_format import Input, RowFormat
 from sparkflow.spark.estimators.statistics import row_statistics
 
 
+def _deviation(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """As if rows were repeated as often as they weigh."""
+    mean = np.average(values, axis=0, weights=weights)
+    return np.sqrt(np.average((values - mean) ** 2, axis=0, weights=weights))
+
+
 def test_only_rows_that_train_count_but_all_labels_are_seen(spark: SparkSession) -> None:
     generator = np.random.default_rng(0)
     x = generator.normal(5, 2, size=(40, 3)).astype(np.float32)
@@ -53,21 +59,27 @@ def test_only_rows_that_train_count_but_all_labels_are_seen(spark: SparkSession)
     )
     found = row_statistics(prepared, of_features=True)
     trained = ~validates
+    weight = weights[trained]
     assert sorted(found.features) == ["s", "the age", "x"]
-    np.testing.assert_allclose(found.features["x"].mean, x[trained].mean(axis=0), rtol=1e-5)
-    expected = x[trained].std(axis=0, ddof=1)
+    mean = np.average(x[trained], axis=0, weights=weight)
+    np.testing.assert_allclose(found.features["x"].mean, mean, rtol=1e-5)
+    # As pyspark.ml's summarizer weighs rows.
+    squares = weight @ (x[trained] - mean) ** 2
+    expected = np.sqrt(squares / (weight.sum() - (weight**2).sum() / weight.sum()))
     expected[1] = 1.0
     np.testing.assert_allclose(found.features["x"].scale, expected, rtol=1e-4)
-    np.testing.assert_allclose(found.features["the age"].mean, [age[trained].mean()], rtol=1e-5)
+    mean_age = np.average(age[trained], weights=weight)
+    np.testing.assert_allclose(found.features["the age"].mean, [mean_age], rtol=1e-5)
     vectors = np.zeros((40, 5))
     vectors[1::2, 1], vectors[1::2, 3] = np.arange(1, 40, 2), 2.0
-    scale = vectors[trained].std(axis=0)
+    scale = _deviation(vectors[trained], weight)
     scale[scale == 0] = 1.0
     np.testing.assert_allclose(found.features["s"].scale, scale, rtol=1e-5)
     np.testing.assert_array_equal(found.features["s"].mean, np.zeros(5))
     assert found.label is not None
-    np.testing.assert_allclose(found.label.mean, [labels[trained].mean()], rtol=1e-5)
-    np.testing.assert_allclose(found.label.scale, [labels[trained].std()], rtol=1e-5)
+    mean_label = np.average(labels[trained], weights=weight)
+    np.testing.assert_allclose(found.label.mean, [mean_label], rtol=1e-5)
+    np.testing.assert_allclose(found.label.scale, [_deviation(labels[trained], weight)], rtol=1e-5)
     assert found.label_range is not None
     assert (found.label_range.least, found.label_range.greatest) == (0.0, 7.0)
     assert found.label_range.fractional == 1.5

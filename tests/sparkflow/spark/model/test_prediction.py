@@ -147,3 +147,14 @@ def test_a_model_is_loaded_once_per_process_and_place(model: InferenceModel) -> 
     for index in range(4):
         predictor_for(f"other {index}", Place(), load)
     assert predictor_for("once", Place(), load) is not first  # the oldest ones are dropped
+
+
+def test_predictions_need_one_row_per_row() -> None:
+    graph = tf.Graph()
+    with graph.as_default():
+        x = tf.placeholder(tf.float32, [None, 2], name="x")
+        tf.identity(tf.reduce_sum(x, axis=1)[:2], name="total")
+    signature = Signature.of_features("x:0", 2, (Output("total", "total:0", "float32", ()),))
+    model = InferenceModel.build(graph.as_graph_def(), {}, signature)
+    with pytest.raises(InvalidArgumentError, match=r"'total'.*\(2,\) for 3 rows: it must have"):
+        _run(_plan(TOTAL), model.predictor(), [[1.0, 2.0]] * 3)

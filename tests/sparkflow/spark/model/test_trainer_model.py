@@ -271,3 +271,13 @@ def test_a_model_without_training_and_columns_that_do_not_fit(
     with pytest.raises(ValueError, match=r"has the inputs 'age', 'id', .* must be a dictionary"):
         SparkTrainerModel(mixed).transform(rows)
     assert "handleInvalid" in model.explainParams()
+
+
+def test_columns_that_share_a_name_are_kept(classifier: InferenceModel, rows: DataFrame) -> None:
+    model = SparkTrainerModel(classifier).setFeaturesCol("list")
+    twice = rows.select("id", "list", F.lit(1).alias("z"), F.lit(2).alias("z"))
+    predicted = model.transform(twice)
+    assert predicted.columns[:4] == ["id", "list", "z", "z"]
+    expected = _expected(classifier, rows)["prediction"]
+    found = [row["prediction"] for row in predicted.orderBy("id").collect()]
+    np.testing.assert_allclose(found, expected)
