@@ -97,10 +97,12 @@ def row_statistics(
     mean_weight = float(found.get("mean_weight") or 1.0)
     moments = _dense_moments([each for each in numeric if each.kind == DENSE], found)
     training = rows.where(_trains(validates))
-    total_weight = prepared.num_rows * mean_weight
+    weights = _Weights(
+        _weight(given), prepared.num_rows, mean_weight, float(found.get("square_weight") or 1.0)
+    )
     for each in numeric:
         if each.kind == SPARSE:
-            moments[each.name] = _sparse_moments(training, each, _weight(given), total_weight)
+            moments[each.name] = _sparse_moments(training, each, weights)
     label = _scalar_label(given)
     return RowStatistics(
         features=moments,
@@ -144,7 +146,8 @@ def wanted_of(
             "fractional": F.max(F.when(value != F.floor(value), value)),
         }
     if given.weight is not None:
-        wanted["mean_weight"] = F.avg(F.when(trains, _quoted(given.weight.name)))
+        weight = F.when(trains, _weight(given))
+        wanted |= {"mean_weight": F.avg(weight), "square_weight": F.avg(weight * weight)}
     for each in _counted(given, counts_values):
         wanted[f"values_{each.name}"] = F.approx_count_distinct(
             F.when(trains, _quoted(each.name)), _COUNT_ERROR
@@ -158,11 +161,15 @@ def _weight(given: RowFormat) -> Column:
 
 
 def _label_moments(value: Column, weight: Column, given: RowFormat) -> dict[str, Column]:
+    """Mean and deviation as those of pyspark.ml's summarizer, without bias."""
     if given.weight is None:
-        return {"label_mean": F.avg(value), "label_deviation": F.stddev_pop(value)}
-    mean = F.sum(value * weight) / F.sum(weight)
-    square = F.sum(value * value * weight) / F.sum(weight) - mean * mean
-    return {"label_mean": mean, "label_deviation": F.sqrt(F.greatest(square, F.lit(0.0)))}
+        mean, deviation = F.avg(value), F.stddev_samp(value)
+    else:
+        total, squares = F.sum(weight), F.sum(value * value * weight)
+        mean = F.sum(value * weight) / total
+        freedom = total - F.sum(weight * weight) / total
+        deviation = F.sqrt(F.greatest(squares - mean * mean * total, F.lit(0.0)) / freedom)
+    return {"label_mean": mean, "label_deviation": F.coalesce(deviation, F.lit(0.0))}
 
 
 def _trains(validates: bool) -> Column:
@@ -209,20 +216,37 @@ def _dense_moments(inputs: list[Input], found: Mapping[str, Any]) -> dict[str, M
     return moments
 
 
-def _sparse_moments(rows: DataFrame, given: Input, weight: Column, total: float) -> Moments:
-    """The moments of a sparse input.
+@dataclass(frozen=True)
+class _Weights:
+    """The weights of training rows.
 
-    Args:
-        rows: The training rows.
-        given: The input.
+    Attributes:
         weight: Of a row.
-        total: The weight of all rows.
+        rows: The number of rows.
+        mean: Of their weights.
+        mean_square: Of the weights' squares.
     """
+
+    weight: Column
+    rows: int
+    mean: float
+    mean_square: float
+
+    @property
+    def unbiased(self) -> float:
+        """What makes the mean square of differences from a mean the variance without bias."""
+        freedom = 1.0 - self.mean_square / (self.rows * self.mean**2)
+        return 1.0 / freedom if freedom > 0 else 1.0
+
+
+def _sparse_moments(rows: DataFrame, given: Input, weights: _Weights) -> Moments:
+    """The moments of a sparse input, of training rows."""
+    total = weights.rows * weights.mean
     indices, values = (_quoted(given.name)[part] for part in ("indices", "values"))
     pairs = F.zip_with(
         indices, values, lambda index, value: F.struct(index.alias("index"), value.alias("value"))
     )
-    entries = rows.select(F.explode(pairs).alias("entry"), weight.alias("weight")).select(
+    entries = rows.select(F.explode(pairs).alias("entry"), weights.weight.alias("weight")).select(
         F.col("entry.index").alias("index"),
         F.col("entry.value").cast("double").alias("value"),
         "weight",
@@ -238,7 +262,7 @@ def _sparse_moments(rows: DataFrame, given: Input, weight: Column, total: float)
     for row in sums:
         mean[row["index"]] = row["sum"] / total
         square[row["index"]] = row["squares"] / total
-    deviation = np.sqrt(np.maximum(square - mean**2, 0.0))
+    deviation = np.sqrt(np.maximum(square - mean**2, 0.0) * weights.unbiased)
     return _moments(np.zeros(given.size), deviation)
 
 

@@ -64,22 +64,23 @@ def test_only_rows_that_train_count_but_all_labels_are_seen(spark: SparkSession)
     mean = np.average(x[trained], axis=0, weights=weight)
     np.testing.assert_allclose(found.features["x"].mean, mean, rtol=1e-5)
     # As pyspark.ml's summarizer weighs rows.
-    squares = weight @ (x[trained] - mean) ** 2
-    expected = np.sqrt(squares / (weight.sum() - (weight**2).sum() / weight.sum()))
+    unbiased = np.sqrt(weight.sum() / (weight.sum() - (weight**2).sum() / weight.sum()))
+    expected = unbiased * _deviation(x[trained].astype(np.float64), weight)
     expected[1] = 1.0
     np.testing.assert_allclose(found.features["x"].scale, expected, rtol=1e-4)
     mean_age = np.average(age[trained], weights=weight)
     np.testing.assert_allclose(found.features["the age"].mean, [mean_age], rtol=1e-5)
     vectors = np.zeros((40, 5))
     vectors[1::2, 1], vectors[1::2, 3] = np.arange(1, 40, 2), 2.0
-    scale = _deviation(vectors[trained], weight)
+    scale = unbiased * _deviation(vectors[trained], weight)
     scale[scale == 0] = 1.0
     np.testing.assert_allclose(found.features["s"].scale, scale, rtol=1e-5)
     np.testing.assert_array_equal(found.features["s"].mean, np.zeros(5))
     assert found.label is not None
     mean_label = np.average(labels[trained], weights=weight)
     np.testing.assert_allclose(found.label.mean, [mean_label], rtol=1e-5)
-    np.testing.assert_allclose(found.label.scale, [_deviation(labels[trained], weight)], rtol=1e-5)
+    deviation = unbiased * _deviation(labels[trained], weight)
+    np.testing.assert_allclose(found.label.scale, [deviation], rtol=1e-5)
     assert found.label_range is not None
     assert (found.label_range.least, found.label_range.greatest) == (0.0, 7.0)
     assert found.label_range.fractional == 1.5
