@@ -51,13 +51,13 @@ def test_a_linear_classifier_with_weights_is_the_logistic_regression_of_sklearn(
         learningRate=0.03,
         learningRateSchedule="constant",
         batchSize=190,
-        epochs=40,
+        epochs=300,
         progress=False,
     )
     model = estimator.fit(df)
     x, y, weight = columns(df, "features", "label", "weight")
-    x = StandardScaler().fit_transform(x)
     factor = np.where(y == 0, 3.0, 1.0)
+    x = StandardScaler().fit(x, sample_weight=weight * factor).transform(x)
 
     def of_sklearn(sample_weight: Any) -> Any:
         c = 1 / (0.05 * sample_weight.sum())
