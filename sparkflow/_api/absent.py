@@ -114,6 +114,8 @@ ABSENT: Final[Mapping[str, str]] = {
     "io.decode_proto": "use tf.io.parse_example, or tf.py_func with the message's class",
     "io.encode_proto": "use tf.py_func with the message's class",
     "io.RaggedFeature": "use tf.io.VarLenFeature and tf.RaggedTensor.from_sparse",
+    "linalg.LinearOperatorLowerTriangular": "use tf.matrix_band_part(matrix, -1, 0), which is what "
+    "its to_dense() gives",
     "linalg.LinearOperator*": "use the matrices themselves with tf.linalg, or functions on vectors",
     "linalg.eigh_tridiagonal": "use tf.linalg.eigh of the dense matrix",
     "linalg.experimental*": "use tf.linalg.solve, cholesky_solve or a tf.while_loop",
