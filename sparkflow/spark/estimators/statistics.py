@@ -20,6 +20,8 @@ from sparkflow.spark.data.plan.prepare import PreparedRows
 from sparkflow.spark.data.plan.profile import aggregated
 from sparkflow.spark.data.schema.row_format import DENSE, SPARSE, VALIDATES, Input, RowFormat
 
+_LEAST_WEIGHT: Final = 1e-100
+"""It changes nothing beside other weights, and products of two do not vanish."""
 _COUNT_ERROR: Final = 0.02
 """The relative error of the number of distinct values of a column."""
 
@@ -133,14 +135,16 @@ def wanted_of(
     dense = [each for each in _numeric(given, of_features) if each.kind == DENSE]
     wanted: dict[str, Column] = {}
     if dense:
-        weight = F.when(trains, _weight(given)).otherwise(0.0)
+        weight = F.when(trains, _positive(_weight(given))).otherwise(0.0)
         summary = Summarizer.metrics("mean", "std").summary(_vector(dense), weight)
         wanted |= {each: vector_to_array(summary.getField(each)) for each in ("mean", "std")}
     label = _scalar_label(given)
     if label is not None:
         value = _quoted(label.name).cast("double")
         wanted |= {
-            **_label_moments(F.when(trains, value), F.when(trains, _weight(given)), given),
+            **_label_moments(
+                F.when(trains, value), F.when(trains, _positive(_weight(given))), given
+            ),
             "least": F.min(value),
             "greatest": F.max(value),
             "fractional": F.max(F.when(value != F.floor(value), value)),
@@ -158,6 +162,14 @@ def wanted_of(
 def _weight(given: RowFormat) -> Column:
     """The weight of a row: the moments are those of pyspark.ml, which weighs rows, too."""
     return F.lit(1.0) if given.weight is None else _quoted(given.weight.name).cast("double")
+
+
+def _positive(weight: Column) -> Column:
+    """A weight that the summarizer takes: rows that all weigh nothing have moments, too.
+
+    Weights that cannot be trained on are reported by who counts them.
+    """
+    return F.greatest(F.nanvl(weight, F.lit(0.0)), F.lit(_LEAST_WEIGHT))
 
 
 def _label_moments(value: Column, weight: Column, given: RowFormat) -> dict[str, Column]:

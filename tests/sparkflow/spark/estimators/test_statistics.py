@@ -1,6 +1,7 @@
 """Moments and labels of prepared rows against numpy."""
 
 import numpy as np
+import pytest
 from pyspark.sql import SparkSession
 
 from sparkflow.spark.data.plan.prepare import PreparedRows
@@ -86,3 +87,28 @@ def test_only_rows_that_train_count_but_all_labels_are_seen(spark: SparkSession)
     assert found.label_range.fractional == 1.5
     np.testing.assert_allclose(found.mean_weight, weights[trained].mean(), rtol=1e-5)
     assert row_statistics(prepared, of_features=False).features == {}
+
+
+@pytest.mark.parametrize("weight", [0.0, 2.0])
+def test_equal_weights_are_as_good_as_none(spark: SparkSession, weight: float) -> None:
+    """Also if no row weighs anything, which the summarizer refuses."""
+    rows = [([float(i), 7.0], i % 3.0, weight) for i in range(10)]
+    given = RowFormat(
+        (Input("x", "dense", "float32", (2,)),),
+        Input("label", "dense", "float32", ()),
+        Input("weight", "dense", "float32", ()),
+        named=True,
+    )
+    prepared = PreparedRows(
+        rows=spark.createDataFrame(rows, "x array<float>, label float, weight float"),
+        format=given,
+        partition_rows={0: 10},
+        num_rows=10,
+        num_validation_rows=0,
+    )
+    found = row_statistics(prepared, of_features=True)
+    np.testing.assert_allclose(found.features["x"].mean, [4.5, 7.0])
+    np.testing.assert_allclose(found.features["x"].scale, [np.arange(10).std(ddof=1), 1.0])
+    assert found.label is not None
+    np.testing.assert_allclose(found.label.mean, [0.9])
+    np.testing.assert_allclose(found.label.scale, [(np.arange(10) % 3).std(ddof=1)])
