@@ -80,17 +80,15 @@ def read_records(
         end = start + length
         if end + _CRC.size <= len(window):
             data = window[start:end]
-        elif length < _READ_BYTES:
-            window, end = b"".join(_more(read, window[start:], length + _CRC.size)), length
-            data = window[:end]
-        else:  # copied once
-            data, window, end = b"".join(_more(read, window[start:], length, False)), b"", 0
-            window = b"".join(_more(read, data[length:], _CRC.size))
-            data = data[:length]
+        else:  # large records are copied once
+            found = b"".join(_more(read, window[start:], length, length < _READ_BYTES))
+            data, end = found[:length], 0
+            window = b"".join(_more(read, found[length:], _CRC.size))
+            missing = length - len(data) + _CRC.size - len(window)
+            if missing > 0:
+                reason = f"the file ends {missing} bytes before the end of it"
+                raise _damaged(offset, origin, reason)
         at = end + _CRC.size
-        if len(window) < at:
-            missing = length - len(data) + at - max(end, len(window))
-            raise _damaged(offset, origin, f"the file ends {missing} bytes before the end of it")
         (crc,) = _CRC.unpack_from(window, end)
         computed = masked_crc32c(data)
         if crc != computed:

@@ -111,7 +111,7 @@ class ParseSingleSequenceExample(StringOp):
             [*list_sparse, *list_dense],
         )
         vectors = [
-            without_messages(*batch.context.sparse(*each))
+            batch.context.vector(*each)
             for each in zip(context_sparse, context_sparse_types, strict=True)
         ]
         dense = [
