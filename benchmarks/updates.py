@@ -2,9 +2,10 @@
 
     python benchmarks/updates.py --torch-python /path/to/python [--record]
 
-One large variable, limited by bytes, and many small ones, limited by calls. The column "group" is
-sparkflow's kernel for many variables, called without a session; "limit" copies as many bytes as the
-update reads and writes.
+One large variable, limited by bytes, and many small ones, limited by calls. Gradients of rows move
+the other rows, too: moments decay (PyTorch's sparse Adam leaves them as they are, and is not
+compared). The column "group" is sparkflow's kernel for many variables, called without a session;
+"limit" copies as many bytes as the update reads and writes.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ CASES = {
     "adam_large": "Adam of the same",
     "sgd_small": "SGD of 200 variables of 1,000",
     "adam_small": "Adam of the same",
+    "adam_rows_large": "Adam of a table of 100,000 × 64 by gradients of 512 rows",
+    "adam_rows_small": "Adam of 26 tables of 1,000 × 16, the same",
 }
 OURS = "sparkflow"
 COMPETITORS = (OURS, "group", "TensorFlow", "torch", "limit")

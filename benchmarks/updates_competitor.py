@@ -26,23 +26,39 @@ class Work:
 
     Attributes:
         rule: `sgd` or `adam`.
-        sizes: Numbers of elements of the variables.
+        shapes: The shapes of the variables.
+        rows: How many rows of each have a gradient; 0 if all do.
     """
 
     rule: str
-    sizes: Sequence[int]
+    shapes: Sequence[tuple[int, ...]]
+    rows: int = 0
 
     def arrays(self, seed: int) -> list[Any]:
         """Returns one array per variable."""
         generator = np.random.default_rng(seed)
-        return [generator.standard_normal(size, np.float32) for size in self.sizes]
+        return [generator.standard_normal(shape, np.float32) for shape in self.shapes]
+
+    def gradients(self, tf: Any) -> list[Any]:
+        """Returns the gradient of each variable, a constant or constant rows."""
+        arrays = self.arrays(1)
+        if not self.rows:
+            return [tf.constant(array) for array in arrays]
+        generator = np.random.default_rng(2)
+        ids = [generator.integers(0, len(array), self.rows) for array in arrays]
+        return [
+            tf.IndexedSlices(tf.constant(array[each]), tf.constant(each), tf.constant(array.shape))
+            for array, each in zip(arrays, ids, strict=True)
+        ]
 
 
 WORK = {
     f"{rule}_{size}": Work(rule, sizes)
     for rule in ("sgd", "adam")
-    for size, sizes in (("large", [1_800_000]), ("small", [1000] * 200))
+    for size, sizes in (("large", [(1_800_000,)]), ("small", [(1000,)] * 200))
 }
+WORK["adam_rows_large"] = Work("adam", [(100_000, 64)], rows=512)
+WORK["adam_rows_small"] = Work("adam", [(1000, 16)] * 26, rows=512)
 
 
 def framework_case(tf: Any, threads: int) -> Callable[[str], Case | None]:
@@ -57,14 +73,14 @@ def framework_case(tf: Any, threads: int) -> Callable[[str], Case | None]:
                 else tf.train.AdamOptimizer(ADAM_RATE, BETA1, BETA2, EPSILON)
             )
             variables = [tf.Variable(value) for value in work.arrays(0)]
-            gradients = [tf.constant(value) for value in work.arrays(1)]
+            gradients = work.gradients(tf)
             update = optimizer.apply_gradients(zip(gradients, variables, strict=True))
             running = session_competitor.session_maker(tf, threads)()
             running.run(tf.global_variables_initializer())
             call = running.make_callable(update)
             for _ in range(CHECKED_STEPS):
                 call()
-            return Case(call, running.run(variables[0])[:5])
+            return Case(call, np.ravel(running.run(variables[0]))[:5])
 
     return make
 
@@ -89,6 +105,8 @@ def group_case(name: str) -> Case | None:
     from support.eager import EagerBuilder
 
     work, builder = WORK[name], EagerBuilder()
+    if work.rows:
+        return None
     op = registry.lookup("ApplyGradientDescent" if work.rule == "sgd" else "ApplyAdam")
     slots = 0 if work.rule == "sgd" else 2
     attrs = {"T": dtypes.float32, **dict.fromkeys(op.signature.attrs.keys() - {"T"}, False)}
@@ -107,7 +125,8 @@ def limit_case(name: str) -> Case | None:
     """Copies as many bytes as the update reads and writes."""
     arrays = WORK[name].arrays(0)
     targets = [np.empty_like(array) for array in arrays]
-    moved = 3 if WORK[name].rule == "sgd" else 7  # arrays; a copy moves two
+    # Arrays; a copy moves two.
+    moved = {"sgd": 2, "adam": 6}[WORK[name].rule] + (not WORK[name].rows)
 
     def copy() -> None:
         for target, array in zip(targets, arrays, strict=True):
@@ -121,6 +140,8 @@ def torch_case(torch: Any) -> Callable[[str], Case | None]:
 
     def make(name: str) -> Case | None:
         work = WORK[name]
+        if work.rows:
+            return None
         parameters = [torch.from_numpy(value).requires_grad_() for value in work.arrays(0)]
         for parameter, gradient in zip(parameters, work.arrays(1), strict=True):
             parameter.grad = torch.from_numpy(gradient)

@@ -11,11 +11,11 @@ from sparkflow.graph.scopes import graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.values.indexed_slices import IndexedSlices
 from sparkflow.ops.control.ordering import group
-from sparkflow.ops.elementwise import elementwise
 from sparkflow.ops.state import state
 from sparkflow.train.optimizers.optimizer import Optimizer
-from sparkflow.train.optimizers.slots import arithmetic_dtype, rows_of
+from sparkflow.train.optimizers.slots import reached
 from sparkflow.variables.variable import Variable
+from sparkflow_runtime.ops.optimizers.other_rows import ZERO_GRADIENT
 
 
 @export("train.AdamOptimizer")
@@ -75,55 +75,29 @@ class AdamOptimizer(Optimizer):
         powers = map(self._non_slot_value, ("beta1_power", "beta2_power"))
         return (*powers, self._lr_t, self._beta1_t, self._beta2_t, self._epsilon_t)
 
+    def _moments(self, var: Variable) -> list[Variable]:
+        """The slots m and v."""
+        return [self._slots.require(var, name) for name in ("m", "v")]
+
     def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
-        slots = [self._slots.require(var, name) for name in ("m", "v")]
-        return self._changed("ApplyAdam", var, *slots, *self._numbers(), grad)
+        return self._changed("ApplyAdam", var, *self._moments(var), *self._numbers(), grad)
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
-        if var._rows_come_and_go:
-            return self._apply_to_rows(grad, var)
-        graph, dtype = graph_of((var,)), arithmetic_dtype(var)
-        values = elementwise.cast(grad.values, dtype)
-        power1, power2, rate, beta1, beta2, epsilon = (
-            elementwise.cast(each, dtype) for each in self._numbers()
-        )
-        step_size = rate * elementwise.sqrt(1 - power2) / (1 - power1)
-        m, v = self._slots.require(var, "m"), self._slots.require(var, "v")
-        new_m = self._decayed(m, beta1, values * (1 - beta1), grad.indices)
-        squares = values * values
-        new_v = self._decayed(v, beta2, squares * (1 - beta2), grad.indices)
-        change = step_size * new_m / (elementwise.sqrt(new_v) + epsilon)
-        with graph.control_dependencies([new_m.op, new_v.op]):
-            updated = self._subtracted(var, change)
-        return group(updated, new_m, new_v)
+        return self._apply_rows(grad, var, ZERO_GRADIENT)
 
-    def _apply_to_rows(self, grad: IndexedSlices, var: Variable) -> Operation:
-        """The update of rows alone: those without a gradient stay as they are."""
-        dtype, rows, locking = arithmetic_dtype(var), grad.indices, self._use_locking
-        values = elementwise.cast(grad.values, dtype)
-        power1, power2, rate, beta1, beta2, epsilon = (
-            elementwise.cast(each, dtype) for each in self._numbers()
+    def _apply_rows(
+        self, grad: IndexedSlices, var: Variable, other_rows: str, use_nesterov: bool = False
+    ) -> Operation:
+        return self._changed(
+            "SparseApplyAdam",
+            var,
+            *self._moments(var),
+            *self._numbers(),
+            grad.values,
+            grad.indices,
+            other_rows=reached(var, other_rows),
+            use_nesterov=use_nesterov,
         )
-        step_size = rate * elementwise.sqrt(1 - power2) / (1 - power1)
-        m, v = self._slots.require(var, "m"), self._slots.require(var, "v")
-        new_m = beta1 * rows_of(m, rows) + (1 - beta1) * values
-        new_v = beta2 * rows_of(v, rows) + (1 - beta2) * elementwise.square(values)
-        change = step_size * new_m / (elementwise.sqrt(new_v) + epsilon)
-        return group(
-            state.scatter_update(m, rows, new_m, locking),
-            state.scatter_update(v, rows, new_v, locking),
-            self._rows_subtracted(var, rows, change),
-        )
-
-    def _decayed(self, slot: Variable, beta: Tensor, rows: Tensor, indices: Tensor) -> Tensor:
-        """The slot after `slot = slot * beta`, then `slot[indices] += rows`."""
-        if slot._rows_come_and_go:
-            old = rows_of(slot, indices)
-            return state.scatter_update(slot, indices, old * beta + rows, self._use_locking)
-        graph = graph_of((slot,))
-        decayed = state.assign(slot, slot * beta, use_locking=self._use_locking)
-        with graph.control_dependencies([decayed]):
-            return state.scatter_add(slot, indices, rows, self._use_locking)
 
     def _finish(self, update_ops: Sequence[Any], name_scope: str) -> Operation:
         power1, power2 = self._get_beta_accumulators()

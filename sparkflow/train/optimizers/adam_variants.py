@@ -10,12 +10,10 @@ from sparkflow.graph.scopes import graph_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.values.indexed_slices import IndexedSlices
 from sparkflow.ops.control.ordering import group
-from sparkflow.ops.elementwise import elementwise
-from sparkflow.ops.shape.arrays import gather
 from sparkflow.ops.state import state
 from sparkflow.train.optimizers.adam import AdamOptimizer
-from sparkflow.train.optimizers.slots import arithmetic_dtype, rows_of
 from sparkflow.variables.variable import Variable
+from sparkflow_runtime.ops.optimizers.other_rows import SLOTS_DECAY, UNCHANGED
 
 
 class LazyAdamOptimizer(AdamOptimizer):
@@ -25,31 +23,21 @@ class LazyAdamOptimizer(AdamOptimizer):
     """
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
-        return self._apply_to_rows(grad, var)
+        return self._apply_rows(grad, var, UNCHANGED)
 
 
 class NadamOptimizer(AdamOptimizer):
-    """Adam with Nesterov's look-ahead (Dozat 2016). Arguments as for `AdamOptimizer`."""
+    """Adam with Nesterov's look-ahead (Dozat 2016). Arguments as for `AdamOptimizer`.
+
+    With sparse gradients m and v decay in every row, but only rows with a gradient change.
+    """
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
-        slots = [self._slots.require(var, name) for name in ("m", "v")]
-        return self._changed("ApplyAdam", var, *slots, *self._numbers(), grad, use_nesterov=True)
+        moments, numbers = self._moments(var), self._numbers()
+        return self._changed("ApplyAdam", var, *moments, *numbers, grad, use_nesterov=True)
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
-        dtype, rows = arithmetic_dtype(var), grad.indices
-        values = elementwise.cast(grad.values, dtype)
-        power1, power2, rate, beta1, beta2, epsilon = (
-            elementwise.cast(each, dtype) for each in self._numbers()
-        )
-        step_size = rate * elementwise.sqrt(1 - power2) / (1 - power1)
-        m, v = self._slots.require(var, "m"), self._slots.require(var, "v")
-        scaled = values * (1 - beta1)
-        new_m = self._decayed(m, beta1, scaled, rows)
-        new_v = self._decayed(v, beta2, elementwise.square(values) * (1 - beta2), rows)
-        ahead = scaled + beta1 * gather(new_m, rows)
-        change = step_size * ahead / (elementwise.sqrt(gather(new_v, rows)) + epsilon)
-        updated = self._rows_subtracted(var, rows, change)
-        return group(updated, new_m, new_v)
+        return self._apply_rows(grad, var, SLOTS_DECAY, use_nesterov=True)
 
 
 class AdaMaxOptimizer(AdamOptimizer):
@@ -89,23 +77,12 @@ class AdaMaxOptimizer(AdamOptimizer):
         return (power, self._lr_t, self._beta1_t, self._beta2_t, self._epsilon_t)
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
-        slots = [self._slots.require(var, name) for name in ("m", "v")]
-        return self._changed("ApplyAdaMax", var, *slots, *self._numbers(), grad)
+        return self._changed("ApplyAdaMax", var, *self._moments(var), *self._numbers(), grad)
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
-        dtype, rows, locking = arithmetic_dtype(var), grad.indices, self._use_locking
-        values = elementwise.cast(grad.values, dtype)
-        power, rate, beta1, beta2, epsilon = (
-            elementwise.cast(each, dtype) for each in self._numbers()
-        )
-        m, v = self._slots.require(var, "m"), self._slots.require(var, "v")
-        new_m = beta1 * rows_of(m, rows) + (1 - beta1) * values
-        new_v = elementwise.maximum(beta2 * rows_of(v, rows), elementwise.abs(values))
-        change = rate / (1 - power) * new_m / (new_v + epsilon)
-        return group(
-            state.scatter_update(m, rows, new_m, locking),
-            state.scatter_update(v, rows, new_v, locking),
-            self._rows_subtracted(var, rows, change),
+        moments, numbers = self._moments(var), self._numbers()
+        return self._changed(
+            "SparseApplyAdaMax", var, *moments, *numbers, grad.values, grad.indices
         )
 
     def _finish(self, update_ops: Sequence[Any], name_scope: str) -> Operation:

@@ -7,16 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from sparkflow.graph.operation import Operation
-from sparkflow.graph.scopes import get_default_graph
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.values.indexed_slices import IndexedSlices
-from sparkflow.ops.control.ordering import group
 from sparkflow.ops.elementwise import elementwise
-from sparkflow.ops.shape.arrays import gather
-from sparkflow.ops.state import state
 from sparkflow.train.optimizers.optimizer import Optimizer
-from sparkflow.train.optimizers.slots import arithmetic_dtype, rows_of
+from sparkflow.train.optimizers.slots import reached
 from sparkflow.variables.variable import Variable
+from sparkflow_runtime.ops.optimizers.other_rows import ZERO_GRADIENT
 
 
 class _SignOptimizer(Optimizer):
@@ -57,26 +54,26 @@ class _SignOptimizer(Optimizer):
         decay = 1.0 if self._sign_decay is None else self._sign_decay
         self._sign_decay_t = self._hyperparameter(decay, "sign_decay")
 
-    def _factor(self, agreement: Tensor) -> Tensor:
-        """How much larger a step is, by the product of the signs."""
+    def _op(self) -> tuple[str, tuple[Tensor, ...]]:
+        """The name of the rule, and the numbers that its ops take before the gradient."""
         raise NotImplementedError(type(self).__name__)
 
-    def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
-        dtype, rows, locking = arithmetic_dtype(var), grad.indices, self._use_locking
-        values = elementwise.cast(grad.values, dtype)
-        graph = get_default_graph()  # a branch, where updates are made in one
-        beta, rate = (elementwise.cast(each, dtype) for each in (self._beta_t, self._lr_t))
+    def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
+        rule, numbers = self._op()
         m = self._slots.require(var, "m")
-        added = values * (1 - beta)
-        if m._rows_come_and_go:
-            new_m = state.scatter_update(m, rows, rows_of(m, rows) * beta + added, locking)
-        else:
-            decayed = state.assign(m, m * beta, use_locking=locking)
-            with graph.control_dependencies([decayed]):
-                new_m = state.scatter_add(m, rows, added, locking)
-        agreement = elementwise.sign(gather(new_m, rows)) * elementwise.sign(values)
-        change = rate * self._factor(agreement) * values
-        return group(self._rows_subtracted(var, rows, change), new_m)
+        return self._changed(f"Apply{rule}", var, m, *numbers, grad)
+
+    def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
+        rule, numbers = self._op()
+        return self._changed(
+            f"SparseApply{rule}",
+            var,
+            self._slots.require(var, "m"),
+            *numbers,
+            grad.values,
+            grad.indices,
+            other_rows=reached(var, ZERO_GRADIENT),
+        )
 
 
 class AddSignOptimizer(_SignOptimizer):
@@ -107,23 +104,8 @@ class AddSignOptimizer(_SignOptimizer):
         super()._prepare()
         self._alpha_t = self._hyperparameter(self._alpha, "alpha")
 
-    def _factor(self, agreement: Tensor) -> Tensor:
-        alpha, decay = (
-            elementwise.cast(each, agreement.dtype) for each in (self._alpha_t, self._sign_decay_t)
-        )
-        return elementwise.add(alpha, decay * agreement)
-
-    def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
-        return self._changed(
-            "ApplyAddSign",
-            var,
-            self._slots.require(var, "m"),
-            self._lr_t,
-            self._alpha_t,
-            self._sign_decay_t,
-            self._beta_t,
-            grad,
-        )
+    def _op(self) -> tuple[str, tuple[Tensor, ...]]:
+        return "AddSign", (self._lr_t, self._alpha_t, self._sign_decay_t, self._beta_t)
 
 
 class PowerSignOptimizer(_SignOptimizer):
@@ -154,21 +136,5 @@ class PowerSignOptimizer(_SignOptimizer):
         super()._prepare()
         self._logbase_t = elementwise.log(self._hyperparameter(self._base, "base"))
 
-    def _factor(self, agreement: Tensor) -> Tensor:
-        logbase, decay = (
-            elementwise.cast(each, agreement.dtype)
-            for each in (self._logbase_t, self._sign_decay_t)
-        )
-        return elementwise.exp(logbase * decay * agreement)
-
-    def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
-        return self._changed(
-            "ApplyPowerSign",
-            var,
-            self._slots.require(var, "m"),
-            self._lr_t,
-            self._logbase_t,
-            self._sign_decay_t,
-            self._beta_t,
-            grad,
-        )
+    def _op(self) -> tuple[str, tuple[Tensor, ...]]:
+        return "PowerSign", (self._lr_t, self._logbase_t, self._sign_decay_t, self._beta_t)

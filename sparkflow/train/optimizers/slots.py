@@ -11,6 +11,7 @@ from sparkflow.ops.shape import arrays, constants
 from sparkflow.variables.variable import Variable
 from sparkflow.variables.variable_scope import get_variable_scope
 from sparkflow_runtime.dtypes import DType, bfloat16, float32
+from sparkflow_runtime.ops.optimizers.other_rows import UNCHANGED
 
 
 class Slots:
@@ -103,6 +104,16 @@ def rows_of(variable: Variable, rows: Any) -> Any:
     """Rows of a variable as it is when these are known: lookups before may have made it longer."""
     table = variable if isinstance(variable, Held) else variable._to_tensor(as_ref=True)
     return arrays.gather(table, rows)
+
+
+def reached(variable: Variable, other_rows: str) -> str:
+    """What happens to rows without a gradient: nothing where rows come and go.
+
+    Args:
+        variable: The variable.
+        other_rows: What happens to those of other variables, see `RowUpdate`.
+    """
+    return UNCHANGED if variable._rows_come_and_go else other_rows
 
 
 def create_slot(

@@ -2,8 +2,9 @@
 
 Here are their checks and critical sections, and one row each at the end; the formulas are in
 `update_rules`. An update runs in place with the variable and all its slots locked (whatever
-`use_locking` says), so concurrent replicas are applied sequentially; the kernels keep no state of
-their own.
+`use_locking` says), so concurrent replicas are applied sequentially: a variable and its slots fit
+together. An update of several ops has no such lock: if replica A decays `v` from what it was before
+B added its gradient, rows have a momentum without a variance, and the next step divides by epsilon.
 
 Repeated rows in `indices` are summed first and applied once, as TensorFlow's optimizers do before
 they call these ops.
@@ -23,12 +24,15 @@ from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.native.equal_rows import sum_duplicates
 from sparkflow_runtime.ops.op import Array, Inference, NodeView, Op, not_differentiable
 from sparkflow_runtime.ops.optimizers import gpu_update, native_update, update_rules
+from sparkflow_runtime.ops.optimizers.other_rows import ATTR, OTHER_ROWS, SLOTS_DECAY, UNCHANGED
 from sparkflow_runtime.ops.optimizers.update import (
     Apply,
-    LockOrder,
+    Change,
     in_blocks,
+    locked,
     require_rows,
     require_same_shape,
+    require_slots_fitting,
     same_static_shape,
 )
 from sparkflow_runtime.ops.registry import register
@@ -77,7 +81,7 @@ class DenseUpdate(Op):
         self.indices_at = names.index("indices") if "indices" in names else None
         arrays = {*range(len(self.refs)), self.grad_at, self.indices_at}
         self.scalars = {i: name for i, name in enumerate(names) if i not in arrays}
-        self.flags = self.signature.attrs.keys() - {"T", "Tindices", "use_locking"}
+        self.flags = self.signature.attrs.keys() - {"T", "Tindices", "use_locking", OTHER_ROWS}
 
     def infer(self, node: Inference) -> list[Shape]:
         """The shape of the variable, which its slots and the gradient share.
@@ -107,47 +111,46 @@ class DenseUpdate(Op):
         It raises FailedPreconditionError if a variable or slot is uninitialised, and
         InvalidArgumentError if shapes differ or an index is out of range.
         """
+        return locked(len(self.refs), self._change(node, context))
+
+    def _change(self, node: NodeView, context: KernelContext) -> Change:
         xp = context.xp
         flags: Mapping[str, bool] = {name: node.attrs[name] for name in self.flags}
-        functions, count = update_rules.ArrayFunctions(xp), len(self.refs)
+        functions = update_rules.ArrayFunctions(xp)
         native = None
         if xp is np:
             native = native_update.bind(self, node.attrs["T"], node.attrs)
         elif context.gpu is not None:
             native = gpu_update.bind(xp, self, node.attrs["T"], node.attrs)
-        locks = LockOrder()
 
-        def run(*inputs: Any) -> Variable:
-            variables: tuple[Variable, ...] = inputs[:count]
-            held = locks.of(variables)
-            for lock in held:
-                lock.acquire()
-            try:
-                arrays = [variable.read() for variable in variables]
-                if native is not None and native(arrays, inputs):
-                    return variables[0]
-                apply = self.rule_in_place(functions, inputs, flags)
-                for slot, array in zip(variables[1:], arrays[1:], strict=True):
-                    require_same_shape(slot, array, "its variable", arrays[0])
-                self._update(xp, apply, variables[0], arrays, inputs)
-                return variables[0]
-            finally:
-                for lock in held:
-                    lock.release()
+        def change(
+            variables: Sequence[Variable], arrays: list[Array], inputs: Sequence[Any]
+        ) -> None:
+            if native is not None and native(arrays, inputs):
+                return
+            apply = self.rule_in_place(functions, inputs, flags)
+            require_slots_fitting(variables, arrays)
+            self._update(xp, apply, variables[0], arrays, inputs)
 
-        return run
+        return change
 
     def rule_in_place(
-        self, functions: update_rules.Functions, inputs: Sequence[Any], flags: Mapping[str, bool]
+        self,
+        functions: update_rules.Functions,
+        inputs: Sequence[Any],
+        flags: Mapping[str, bool],
+        slots_only: bool = False,
     ) -> Apply:
         """The rule as a function that updates the arrays of a variable and its slots."""
+        kept = self.refs[0] if slots_only else None
         rule = type(self).rule
         known = {**{name: inputs[i] for i, name in self.scalars.items()}, **flags}
 
         def apply(grad: Array, *arrays: Array) -> None:
             held = dict(zip(self.refs, arrays, strict=True))
             for name, value in rule(functions, grad=grad, **held, **known).items():
-                held[name][...] = value
+                if name != kept:
+                    held[name][...] = value
 
         return apply
 
@@ -157,7 +160,7 @@ class DenseUpdate(Op):
         apply: Apply,
         variable: Variable,
         arrays: list[Array],
-        inputs: tuple[Any, ...],
+        inputs: Sequence[Any],
     ) -> None:
         grad = inputs[self.grad_at]
         require_same_shape(variable, arrays[0], "the gradient", grad)
@@ -165,10 +168,56 @@ class DenseUpdate(Op):
 
 
 class RowUpdate(DenseUpdate):
-    """An update of the rows `indices`: of shape [n], for a gradient `[n] + var.shape[1:]`."""
+    """An update of the rows `indices`: of shape [n], for a gradient `[n] + var.shape[1:]`.
+
+    With the attribute `other_rows` (see there) it can also reach the rows that are not in
+    `indices`, as TensorFlow's optimizers with moments do.
+    """
 
     sums_rows = ("grad", "indices")
     adds_up_rows = True
+
+    def _change(self, node: NodeView, context: KernelContext) -> Change:
+        change = super()._change(node, context)
+        other_rows = node.attrs.get(OTHER_ROWS, UNCHANGED)
+        if other_rows == UNCHANGED:
+            return change
+        at, decay = self.indices_at, self._decay(node, context, other_rows == SLOTS_DECAY)
+        assert at is not None
+
+        def change_all(
+            variables: Sequence[Variable], arrays: list[Array], inputs: Sequence[Any]
+        ) -> None:
+            change(variables, arrays, inputs)
+            decay(arrays, inputs[at], inputs)
+
+        return change_all
+
+    def _decay(
+        self, node: NodeView, context: KernelContext, slots_only: bool
+    ) -> Callable[[list[Array], Array, Sequence[Any]], None]:
+        """A function that updates all rows but those of some indices for a gradient of 0."""
+        xp, dtype = context.xp, node.attrs["T"]
+        flags: Mapping[str, bool] = {name: node.attrs[name] for name in self.flags}
+        functions = update_rules.ArrayFunctions(xp)
+        native = None
+        if xp is np:
+            native = native_update.bind_decay(self, dtype, node.attrs, slots_only)
+        elif context.gpu is not None:
+            native = gpu_update.bind_decay(xp, self, dtype, node.attrs, slots_only)
+
+        def decay(arrays: list[Array], indices: Array, inputs: Sequence[Any]) -> None:
+            if native is not None and native(arrays, indices, inputs):
+                return
+            held = [array.take(indices, axis=0) for array in arrays]
+            apply = self.rule_in_place(functions, inputs, flags, slots_only)
+            first = arrays[0]
+            nothing = xp.broadcast_to(xp.zeros((), first.dtype), first.shape)
+            in_blocks(xp, apply, nothing, arrays)
+            for array, rows in zip(arrays, held, strict=True):
+                array[indices] = rows
+
+        return decay
 
     def _gradient_shape(self, node: Inference, shape: Shape) -> Shape:
         assert self.indices_at is not None
@@ -183,7 +232,7 @@ class RowUpdate(DenseUpdate):
         apply: Apply,
         variable: Variable,
         arrays: list[Array],
-        inputs: tuple[Any, ...],
+        inputs: Sequence[Any],
     ) -> None:
         assert self.indices_at is not None
         grad, indices = inputs[self.grad_at], inputs[self.indices_at]
@@ -220,6 +269,7 @@ def update(
     *flags: str,
     types: frozenset[DType] = dtypes.FLOATING,
     has_rows: bool = True,
+    decays: bool = False,
     **members: Any,
 ) -> None:
     """Registers `Apply` + name, and `SparseApply` + name for rows.
@@ -233,6 +283,7 @@ def update(
         flags: Attributes that the rule uses.
         types: The dtypes of variables.
         has_rows: Whether there is a row update.
+        decays: Whether the row update has `OTHER_ROWS`.
         members: Class attributes of the dense op.
     """
     names = others.split()
@@ -253,7 +304,8 @@ def update(
     sparse = {
         "__doc__": f"Of rows: {text}",
         "inputs": f"{refs}, {rest}",
-        "attrs": update_attrs(*flags, sparse=True, types=types),
+        "attrs": update_attrs(*flags, sparse=True, types=types)
+        | ({OTHER_ROWS: ATTR} if decays else {}),
     }
     register(type(f"SparseApply{name}", (RowUpdate,), {"rule": rule, **sparse}))
 
@@ -291,7 +343,7 @@ update(
     "var m v",
     "beta1_power beta2_power lr beta1 beta2 epsilon grad",
     "use_nesterov",
-    has_rows=False,
+    decays=True,
     capturable=True,
 )
 update(
@@ -330,9 +382,8 @@ update(
     update_rules.ada_max,
     "var m v",
     "beta1_power lr beta1 beta2 epsilon grad",
-    has_rows=False,
 )
-update("AddSign", update_rules.add_sign, "var m", "lr alpha sign_decay beta grad", has_rows=False)
+update("AddSign", update_rules.add_sign, "var m", "lr alpha sign_decay beta grad", decays=True)
 update(
-    "PowerSign", update_rules.power_sign, "var m", "lr logbase sign_decay beta grad", has_rows=False
+    "PowerSign", update_rules.power_sign, "var m", "lr logbase sign_decay beta grad", decays=True
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ from sparkflow_runtime.device.gpu_kernels import GpuKernel
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.ops.op import Array
 from sparkflow_runtime.ops.optimizers import update_kernels
-from sparkflow_runtime.ops.optimizers.native_update import Arguments, Run
+from sparkflow_runtime.ops.optimizers.native_update import Arguments, Decay, Run
 
 if TYPE_CHECKING:
     from sparkflow_runtime.ops.optimizers.apply_gradient import DenseUpdate
@@ -46,3 +47,24 @@ def bind(cupy: Any, op: DenseUpdate, dtype: DType, attrs: Mapping[str, Any]) -> 
         return update(*arrays, *others, *[arrays[i] for i in made.changed])
 
     return run
+
+
+def bind_decay(
+    cupy: Any, op: DenseUpdate, dtype: DType, attrs: Mapping[str, Any], slots_only: bool
+) -> Decay | None:
+    """Returns the kernel that updates rows without a gradient, as `native_update.bind_decay`."""
+    if dtype not in update_kernels.DTYPES:
+        return None
+    arguments = Arguments(op, dtype, attrs)
+    made = arguments.decay_kernel(slots_only)
+    kernel = GpuKernel(cupy, CudaProgram(made.kernel))
+
+    def decay(arrays: Sequence[Array], indices: Array, inputs: Sequence[Any]) -> bool:
+        shape = arrays[0].shape
+        marks = cupy.zeros(shape[:1], bool)
+        marks[indices] = True
+        scalars = [cupy.asarray(inputs[i]) for i in arguments.scalars]
+        run = kernel.bound((shape[0], math.prod(shape[1:])))
+        return run(*arrays, *scalars, marks, *[arrays[i] for i in made.changed])
+
+    return decay

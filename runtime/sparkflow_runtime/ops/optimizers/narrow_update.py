@@ -24,12 +24,14 @@ from sparkflow_runtime.ops.native.equal_rows import sum_duplicates
 from sparkflow_runtime.ops.op import Array, Inference, NodeView
 from sparkflow_runtime.ops.optimizers import native_update, update_rules
 from sparkflow_runtime.ops.optimizers.apply_gradient import DenseUpdate, RowUpdate
+from sparkflow_runtime.ops.optimizers.other_rows import OTHER_ROWS, UNCHANGED, ZERO_GRADIENT
 from sparkflow_runtime.ops.optimizers.update import (
     BLOCK_ELEMENTS,
-    LockOrder,
+    locked,
     require_same_shape,
+    require_slots_fitting,
 )
-from sparkflow_runtime.ops.registry import lookup, register
+from sparkflow_runtime.ops.registry import contains, lookup, register
 from sparkflow_runtime.ops.signature import Attr, int_attr, string_attr, type_attr
 from sparkflow_runtime.resources.variable import Variable
 from sparkflow_runtime.shapes import Shape
@@ -89,26 +91,15 @@ class NarrowUpdate(DenseUpdate):
 
     def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
         """As `DenseUpdate.bind`."""
-        count, locks = len(self.refs), LockOrder()
-        step = _Step(self, node)
-        store = _Rounding(node)
+        step, store = _Step(self, node), _Rounding(node)
 
-        def run(*inputs: Any) -> Variable:
-            variables: tuple[Variable, ...] = inputs[:count]
-            held = locks.of(variables)
-            for lock in held:
-                lock.acquire()
-            try:
-                arrays = [variable.read() for variable in variables]
-                for slot, array in zip(variables[1:], arrays[1:], strict=True):
-                    require_same_shape(slot, array, "its variable", arrays[0])
-                self._narrow(step, store, variables[0], arrays, inputs)
-                return variables[0]
-            finally:
-                for lock in held:
-                    lock.release()
+        def change(
+            variables: Sequence[Variable], arrays: list[Array], inputs: Sequence[Any]
+        ) -> None:
+            require_slots_fitting(variables, arrays)
+            self._narrow(step, store, variables[0], arrays, inputs)
 
-        return run
+        return locked(len(self.refs), change)
 
     def _narrow(
         self,
@@ -147,15 +138,34 @@ class NarrowRowUpdate(NarrowUpdate, RowUpdate):
         held[0] = widened(held[0])
         step(update, held, inputs)
         held[0] = store(held[0])
+        if step.other_rows != UNCHANGED:
+            _decay(step, store, arrays, inputs)
         for array, new in zip(arrays, held, strict=True):
             _put(array, rows, new)
 
 
+def _decay(step: _Step, store: _Rounding, arrays: Sequence[Array], inputs: Sequence[Any]) -> None:
+    """Updates all rows for a gradient of 0."""
+    flat = [array.reshape(-1) for array in arrays]
+    nothing = np.zeros(min(flat[0].size, BLOCK_ELEMENTS), np.float32)
+    for start in range(0, flat[0].size, BLOCK_ELEMENTS):
+        table, *slots = (each[start : start + BLOCK_ELEMENTS] for each in flat)
+        wide = widened(table)
+        step(nothing[: wide.size], [wide, *slots], inputs)
+        if step.other_rows == ZERO_GRADIENT:
+            table[...] = store(wide)
+
+
 class _Step:
-    """Applies the rule to float32 arrays: those of a variable and its slots, or of their rows."""
+    """Applies the rule to float32 arrays: those of a variable and its slots, or of their rows.
+
+    Attributes:
+        other_rows: What happens to rows without a gradient, see `RowUpdate`.
+    """
 
     def __init__(self, op: NarrowUpdate, node: NodeView) -> None:
         twin = self._twin = op.twin
+        self.other_rows = node.attrs.get(OTHER_ROWS, UNCHANGED)
         self._flags = {name: node.attrs[name] for name in op.flags}
         self._native = native_update.bind(twin, float32, self._flags)
         names = [arg.name for arg in op.signature.inputs]
@@ -251,6 +261,8 @@ def _enter(name: str) -> None:
     ]
     attrs = {each: twin.attrs[each] for each in twin.attrs if each != "T"}
     attrs |= {"T": type_attr(frozenset({bfloat16})), **_OWN_ATTRS}
+    rows = lookup(f"SparseApply{name}").attrs if contains(f"SparseApply{name}") else {}
+    of_rows = {each: rows[each] for each in rows if each == OTHER_ROWS}
     for is_sparse, is_handle in itertools.product((False, True), repeat=2):
         inputs = [each.replace("Ref(T)", "resource") for each in refs] if is_handle else refs
         if is_handle:
@@ -261,7 +273,7 @@ def _enter(name: str) -> None:
                 inputs += ["grad: float32", "indices: Tindices"]
             else:
                 inputs.append(f"{argument}: {kind}")
-        own = {**attrs, "Tindices": type_attr(INDEX)} if is_sparse else attrs
+        own = {**attrs, **of_rows, "Tindices": type_attr(INDEX)} if is_sparse else attrs
         op_type = f"{PREFIX}{'Sparse' * is_sparse}Apply{name}"
         members: dict[str, Any] = {
             "inputs": ", ".join(inputs),

@@ -6,6 +6,8 @@ nothing and return False; the op then uses numpy, or reports the error.
 
 from __future__ import annotations
 
+import contextlib
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,12 +22,15 @@ from sparkflow_runtime.ops.native import row_kernels
 from sparkflow_runtime.ops.op import Array
 from sparkflow_runtime.ops.optimizers import update_kernels, update_rules
 from sparkflow_runtime.ops.optimizers.update_kernels import UpdateKernel
+from sparkflow_runtime.shapes import Shape
 
 if TYPE_CHECKING:
     from sparkflow_runtime.ops.optimizers.apply_gradient import DenseUpdate
 
 Run = Callable[[Sequence[Array], Sequence[Any]], bool]
 """A function of the arrays of a variable and its slots, and all op inputs; True on success."""
+Decay = Callable[[Sequence[Array], Array, Sequence[Any]], bool]
+"""See `bind_decay`."""
 _MOST_SHAPES: Final = 16
 
 
@@ -44,6 +49,25 @@ def bind(op: DenseUpdate, dtype: DType, attrs: Mapping[str, Any]) -> Run | None:
     if found is None:
         return None
     return _Dense(found) if found.indices is None else _Rows(found)
+
+
+def bind_decay(
+    op: DenseUpdate, dtype: DType, attrs: Mapping[str, Any], slots_only: bool
+) -> Decay | None:
+    """Returns the kernel that updates the rows without a gradient, as by a gradient of 0.
+
+    Args:
+        op: As for `bind`, a row update.
+        dtype: As there.
+        attrs: As there.
+        slots_only: Whether the variable itself stays as it is.
+
+    Returns:
+        A function of the arrays of a variable and its slots, the indices that it leaves out, which
+        are those of rows, and all inputs of the op. True on success.
+    """
+    found = arguments(op, dtype, attrs)
+    return None if found is None else _Decay(found, slots_only)
 
 
 def arguments(op: DenseUpdate, dtype: DType, attrs: Mapping[str, Any]) -> Arguments | None:
@@ -89,6 +113,10 @@ class Arguments:
         """The kernel for it."""
         flags = (*self._flags, ("is_root", True)) if is_root else self._flags
         return update_kernels.update_kernel(self._rule, self._args, flags)
+
+    def decay_kernel(self, slots_only: bool) -> UpdateKernel:
+        """The kernel of `bind_decay`, whose last input marks rows."""
+        return update_kernels.decay_kernel(self._rule, self._args, self._flags, slots_only)
 
     def rule(self, is_root: bool) -> Rule:
         """The same as a rule for rows."""
@@ -140,6 +168,39 @@ class _Dense:
         run = run_all if len(made.changed) == count else run_some
         self._bound[key] = run
         return run
+
+
+class _Decay:
+    """See `bind_decay`; bound to the last shape.
+
+    The marks of rows, all False between calls, are those of one call at a time: updates of other
+    variables by this node may run at the same time.
+    """
+
+    def __init__(self, arguments: Arguments, slots_only: bool) -> None:
+        self._arguments = arguments
+        self._made = arguments.decay_kernel(slots_only)
+        self._bound: tuple[Shape, Callable[..., bool]] | None = None
+        self._marks: list[Array] = []
+
+    def __call__(self, arrays: Sequence[Array], indices: Array, inputs: Sequence[Any]) -> bool:
+        shape, bound = arrays[0].shape, self._bound
+        if bound is None or bound[0] != shape:
+            rows = shape[0], math.prod(shape[1:])
+            kernel = loops.compile_kernel(self._made.kernel).bind(rows, threads.count())
+            bound = self._bound = (shape, kernel)
+        marks = None
+        with contextlib.suppress(IndexError):  # another thread has the last ones
+            marks = self._marks.pop()
+        if marks is None or marks.shape != shape[:1]:
+            marks = np.zeros(shape[:1], np.bool_)
+        marks[indices] = True
+        scalars = [np.asarray(inputs[i]) for i in self._arguments.scalars]
+        outputs = [arrays[i] for i in self._made.changed]
+        done = bound[1](*arrays, *scalars, marks, *outputs)
+        marks[indices] = False
+        self._marks.append(marks)
+        return done
 
 
 class _Rows:

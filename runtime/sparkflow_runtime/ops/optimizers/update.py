@@ -16,6 +16,8 @@ from sparkflow_runtime.shapes import Shape
 
 Apply = Callable[..., None]
 """Updates arrays of one shape in place by a gradient of that shape: `apply(grad, *arrays)`."""
+Change = Callable[[Sequence[Variable], list[Array], Sequence[Any]], None]
+"""Changes the arrays of a node's variables, which are locked, by all inputs of the node."""
 BLOCK_ELEMENTS = 1 << 16
 """Elements per block: an update's six float32 blocks stay in a 2 MiB L2 cache.
 
@@ -42,6 +44,28 @@ class LockOrder:
             locks = sorted({variable.lock for variable in variables}, key=id)
             known = self._known = (variables, locks)
         return known[1]
+
+
+def locked(count: int, change: Change) -> Callable[..., Variable]:
+    """A kernel whose first `count` inputs are variables, locked together while it changes them.
+
+    It returns the first one, and raises FailedPreconditionError if one is uninitialised.
+    """
+    locks = LockOrder()
+
+    def run(*inputs: Any) -> Variable:
+        variables: tuple[Variable, ...] = inputs[:count]
+        held = locks.of(variables)
+        for lock in held:
+            lock.acquire()
+        try:
+            change(variables, [variable.read() for variable in variables], inputs)
+            return variables[0]
+        finally:
+            for lock in held:
+                lock.release()
+
+    return run
 
 
 def same_static_shape(node: Inference, names: Sequence[str]) -> Shape:
@@ -75,6 +99,16 @@ def require_same_shape(variable: Variable, array: Array, name: str, value: Array
             message=f"Variable {variable.name!r} has shape {shapes.text(array.shape)}, which "
             f"does not fit {name} of shape {shapes.text(value.shape)}; they must be equal"
         )
+
+
+def require_slots_fitting(variables: Sequence[Variable], arrays: Sequence[Array]) -> None:
+    """Checks that the slots of a variable, the first one, have its shape.
+
+    Raises:
+        InvalidArgumentError: One does not.
+    """
+    for slot, array in zip(variables[1:], arrays[1:], strict=True):
+        require_same_shape(slot, array, "its variable", arrays[0])
 
 
 def require_rows(xp: Any, variable: Variable, array: Array, indices: Array) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 
 from sparkflow_runtime.codegen.ir.builder import KernelBuilder, Value
 from sparkflow_runtime.codegen.ir.kernel import Kernel
-from sparkflow_runtime.dtypes import DType, float32, float64
+from sparkflow_runtime.dtypes import DType, bool_, float32, float64
 from sparkflow_runtime.ops.optimizers.update_rules import Rule
 
 DTYPES: Final = frozenset({float32, float64})
@@ -52,7 +52,9 @@ class UpdateKernel:
 
 @functools.cache
 def update_kernel(
-    rule: Rule, args: tuple[tuple[str, DType, bool], ...], flags: tuple[tuple[str, bool], ...]
+    rule: Rule,
+    args: tuple[tuple[str, DType, bool], ...],
+    flags: tuple[tuple[str, bool], ...],
 ) -> UpdateKernel:
     """Returns the kernel of an update.
 
@@ -69,4 +71,37 @@ def update_kernel(
     changed = tuple(i for i, name in enumerate(names) if name in made)
     for i in changed:
         builder.output(made[names[i]])
+    return UpdateKernel(builder.build(), changed)
+
+
+@functools.cache
+def decay_kernel(
+    rule: Rule,
+    args: tuple[tuple[str, DType, bool], ...],
+    flags: tuple[tuple[str, bool], ...],
+    slots_only: bool,
+) -> UpdateKernel:
+    """Returns the kernel of an update by a gradient of 0, of rank 2.
+
+    Its inputs are the arguments without the gradient, and a bool for each row: it stays as it is.
+
+    Args:
+        rule: As for `update_kernel`.
+        args: As there.
+        flags: As there.
+        slots_only: Whether the variable, which is the first argument, is not replaced.
+    """
+    builder = KernelBuilder(2)
+    values = {
+        name: builder.input(dtype, (is_array, is_array))
+        for name, dtype, is_array in args
+        if name != "grad"
+    }
+    stays = builder.input(bool_, (True, False))
+    names = list(values)
+    nothing = builder.constant(0.0, values[names[0]].dtype)
+    made = rule(KernelFunctions(builder), grad=nothing, **values, **dict(flags))
+    changed = tuple(i for i, name in enumerate(names) if name in made and (i > 0 or not slots_only))
+    for i in changed:
+        builder.output(builder.call("where", stays, values[names[i]], made[names[i]]))
     return UpdateKernel(builder.build(), changed)

@@ -15,6 +15,7 @@ from sparkflow_runtime.ops.optimizers import (
     apply_gradient,
     update,
 )
+from sparkflow_runtime.ops.optimizers.other_rows import OTHER_ROWS, SLOTS_DECAY, ZERO_GRADIENT
 from support.eager import EagerBuilder, EagerTensor
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "optimizers" / "apply.json"
@@ -24,6 +25,7 @@ APPLY_OPS = [
     for op in registry.all_ops()
     if isinstance(op, apply_gradient.DenseUpdate) and not op.names_handle_form
 ]
+DECAYING = [name for name in APPLY_OPS if OTHER_ROWS in registry.lookup(name).attrs]
 DEADLINE_S = 60
 
 
@@ -82,8 +84,68 @@ def test_five_steps_are_those_of_tensorflow(case):
         )
 
 
-def test_every_apply_op_has_figures_of_tensorflow():
-    assert {case["op"] for case in CASES} == set(APPLY_OPS)
+def test_every_apply_op_of_tensorflow_has_its_figures():
+    """TensorFlow's optimizers with these rules update rows by several ops."""
+    own = {f"SparseApply{rule}" for rule in ("Adam", "AdaMax", "AddSign", "PowerSign")}
+    assert {case["op"] for case in CASES} == set(APPLY_OPS) - own
+
+
+def dense_update(g, op_type, values, **flags):
+    """The update by a dense gradient, which is 0 in the rows without one."""
+    indices, grad = values["indices"], values["grad"]
+    dense = np.zeros(values["var"].value.array.shape, grad.dtype)
+    np.add.at(dense, indices, grad)
+    apply(g, op_type.removeprefix("Sparse"), {**values, "grad": dense}, **flags)
+
+
+@pytest.mark.parametrize("op_type", DECAYING)
+@pytest.mark.parametrize("other_rows", [ZERO_GRADIENT, SLOTS_DECAY])
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(9,), (9, 4), (300, 5, 70)])
+@pytest.mark.parametrize("indices", [[3, 1, 3, 7], []])
+@pytest.mark.parametrize("machine_code", [True, False])
+def test_other_rows_are_updated_for_a_gradient_of_zero(
+    op_type, other_rows, kind, shape, indices, machine_code, monkeypatch
+):
+    if not machine_code:
+        monkeypatch.setattr(native, "available", lambda: False)
+    random = np.random.default_rng(2)
+    g = EagerBuilder()
+    given = inputs_of(g, op_type, shape, len(indices), kind)
+    given["grad"] = random.standard_normal((len(indices), *shape[1:])).astype(kind)
+    given["indices"] = np.array(indices, np.int64)
+    starts = {
+        name: (random.random(shape) + 0.5).astype(kind)
+        for name, value in given.items()
+        if isinstance(value, EagerTensor)
+    }
+    for nesterov in (False, True) if "Adam" in op_type else (False,):
+        flags = {"use_nesterov": True} if nesterov else {}
+        found = given | {name: g.variable(start.copy()) for name, start in starts.items()}
+        wanted = given | {name: g.variable(start.copy()) for name, start in starts.items()}
+        apply(g, op_type, found, other_rows=other_rows, **flags)
+        dense_update(g, op_type, wanted, **flags)
+        expected = {name: wanted[name].value.array for name in starts}
+        if other_rows == SLOTS_DECAY:
+            others = np.setdiff1d(np.arange(shape[0]), indices)
+            expected["var"][others] = starts["var"][others]
+        for name in starts:
+            eps = np.finfo(kind).eps
+            np.testing.assert_allclose(
+                found[name].value.array, expected[name], rtol=8 * eps, atol=8 * eps, err_msg=name
+            )
+
+
+@pytest.mark.parametrize("op_type", DECAYING)
+def test_nothing_changes_if_an_update_of_all_rows_is_refused(op_type):
+    g = EagerBuilder()
+    for wrong in ({"indices": np.array([0, 4])}, {"grad": np.ones((2, 3), np.float32)}):
+        values = {**inputs_of(g, op_type), **wrong}
+        with pytest.raises(InvalidArgumentError):
+            apply(g, op_type, values, other_rows=ZERO_GRADIENT)
+        for value in values.values():
+            if isinstance(value, EagerTensor):
+                np.testing.assert_array_equal(value.value.array, np.ones((4, 2)))
 
 
 def test_adam_is_the_paper_s_formula_in_float64():

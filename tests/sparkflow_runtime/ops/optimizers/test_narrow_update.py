@@ -8,6 +8,7 @@ from sparkflow_runtime.dtypes import bfloat16, float32, int64
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.native import equal_rows
 from sparkflow_runtime.ops.optimizers import narrow_update
+from sparkflow_runtime.ops.optimizers.other_rows import OTHER_ROWS, SLOTS_DECAY, ZERO_GRADIENT
 from support.eager import EagerBuilder
 
 NARROW = bfloat16.as_numpy_dtype
@@ -91,6 +92,31 @@ def test_they_are_those_of_float32_rounded(monkeypatch, op, row, machine_code):
         eps = 1 / 256 if found.dtype == NARROW else 1e-6
         np.testing.assert_allclose(
             found.astype(np.float32), expected.astype(np.float32), rtol=eps, atol=1e-6
+        )
+
+
+@pytest.mark.parametrize(
+    "op", [op for op in OPS if OTHER_ROWS in op.signature.attrs], ids=lambda op: op.op_type
+)
+@pytest.mark.parametrize("other_rows", [ZERO_GRADIENT, SLOTS_DECAY])
+@pytest.mark.parametrize("shape", [(12, 8), (1200, 301)])
+def test_other_rows_are_updated_for_a_gradient_of_zero(op, other_rows, shape):
+    values = inputs_of(op, shape)
+    dense = registry.lookup(op.op_type.replace("Sparse", ""))
+    given = dict(zip((arg.name for arg in op.signature.inputs), values, strict=True))
+    grad = np.zeros(shape, np.float32)
+    np.add.at(grad, given["indices"], given["grad"])
+    wide = [grad if arg.name == "grad" else given[arg.name] for arg in dense.signature.inputs]
+    expected = run(dense, node_of(dense), wide)
+    if other_rows == SLOTS_DECAY:
+        others = np.setdiff1d(np.arange(shape[0]), INDICES)
+        expected[0][others] = values[0][others]
+    found = run(op, node_of(op, other_rows=other_rows), values)
+    for name, array, wanted in zip(op.refs, found, expected, strict=True):
+        assert array.dtype == wanted.dtype
+        eps = 1 / 256 if array.dtype == NARROW else 1e-6
+        np.testing.assert_allclose(
+            array.astype(np.float32), wanted.astype(np.float32), eps, 1e-6, err_msg=name
         )
 
 
