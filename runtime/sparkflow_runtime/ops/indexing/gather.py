@@ -214,6 +214,21 @@ class GatherV2(Op):
         )
         return taken.transpose(order)
 
+    def bind(self, node: NodeView, context: KernelContext) -> Callable[..., Any]:
+        """As `compute`, which is asked only where machine code does not look up rows."""
+        compute = super().bind(node, context)
+        if context.xp is not np or node.attrs["batch_dims"]:
+            return compute
+
+        def run(params: Array, indices: Array, axis: Array) -> Array:
+            if params.ndim and not axis.ndim and not axis:
+                found = row_kernels.gather(params, indices)
+                if found is not None:
+                    return found
+            return compute(params, indices, axis)
+
+        return run
+
     def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any] | None:
         """Fills the array with the slices; on the host and without batch dimensions only."""
         if context.xp is not np or node.attrs["batch_dims"]:

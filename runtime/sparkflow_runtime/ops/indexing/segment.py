@@ -38,23 +38,25 @@ SUMMED_BY_INDEX: Mapping[str, frozenset[DType] | None] = {"CPU": None, "GPU": FL
 """The kernels of ops based on `sum_by_segment`: a GPU adds atomically in these types only."""
 
 
-def mean_by_segment(
-    xp: Any,
-    data: Array,
-    ids: Array,
-    count: int,
-    sources: Array | None = None,
-    root: bool = False,
-) -> Array:
-    """The same for means, truncated for integers; `root` divides by the root of counts."""
-    sums = sum_by_segment(xp, data, ids, count, sources)
-    counts = xp.bincount(ids, minlength=count)
+def mean_by_segment(xp: Any, sums: Array, ids: Array, root: bool = False) -> Array:
+    """The means of segments.
+
+    Args:
+        xp: numpy or cupy.
+        sums: [segments, ...], see `sum_by_segment`.
+        ids: [rows], the segment of each row.
+        root: Divides by the root of the number of rows instead.
+
+    Returns:
+        [segments, ...] of the dtype of the sums; integers are rounded towards zero.
+    """
+    counts = xp.bincount(ids, minlength=len(sums))
     # Same signedness as the sums: numpy divides uint64 by int64 in floating point.
-    counts = counts.astype(xp.uint64 if data.dtype.kind == "u" else xp.int64, copy=False)
-    counts = xp.maximum(counts, 1).reshape(-1, *(1,) * (data.ndim - 1))
-    if data.dtype.kind in "iu":
-        return (sums // counts + ((sums < 0) & (sums % counts != 0))).astype(data.dtype)
-    shares = counts.astype(data.real.dtype)
+    counts = counts.astype(xp.uint64 if sums.dtype.kind == "u" else xp.int64, copy=False)
+    counts = xp.maximum(counts, 1).reshape(-1, *(1,) * (sums.ndim - 1))
+    if sums.dtype.kind in "iu":
+        return (sums // counts + ((sums < 0) & (sums % counts != 0))).astype(sums.dtype)
+    shares = counts.astype(sums.real.dtype)
     return sums / (xp.sqrt(shares) if root else shares)
 
 
@@ -125,7 +127,7 @@ def sorted_count(xp: Any, ids: Array) -> int:
     if int(ids[0]) < 0:
         raise InvalidArgumentError(message=f"segment ids must be >= 0, but the first is {ids[0]}")
     falls = ids[1:] < ids[:-1]
-    if falls.any():
+    if xp.count_nonzero(falls):
         at = int(xp.argmax(falls)) + 1
         raise InvalidArgumentError(
             message=f"segment ids are not increasing: segment_ids[{at}] = {ids[at]} "
@@ -163,7 +165,7 @@ class SegmentMean(_Segment):
 
     def combine(self, xp: Any, data: Array, ids: Array, count: int) -> Array:
         """The sums divided by the numbers of rows, integers rounded towards zero."""
-        return mean_by_segment(xp, data, ids, count)
+        return mean_by_segment(xp, sum_by_segment(xp, data, ids, count), ids)
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Tensor | None, ...]:
         """Each row gets its share of the gradient of its segment."""

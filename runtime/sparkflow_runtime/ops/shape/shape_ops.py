@@ -284,7 +284,9 @@ class ExpandDims(Op):
         """
         axis = _single(dim)
         _check_insertion(axis, value.ndim)
-        return xp.expand_dims(value, axis)
+        shape = value.shape
+        axis %= len(shape) + 1
+        return value.reshape(*shape[:axis], 1, *shape[axis:])
 
     def fuse(self, fusion: Fusion) -> Sequence[Fused]:
         """The value itself, if only dimensions of size 1 are added or removed."""

@@ -83,15 +83,15 @@ class _SparseSegment(Op):
                     message=f"segment ids must be < num_segments = {given}, got {count - 1}"
                 )
             count = given
-        if self.way == "sum" and xp is np:
-            # Machine code checks the indices itself.
+        sums = None
+        if xp is np:  # machine code checks the indices itself
             sums = row_kernels.sum_rows(data, segment_ids, count, indices)
-            if sums is not None:
-                return sums
-        check_indices(xp, indices, data.shape[0])
+        if sums is None:
+            check_indices(xp, indices, data.shape[0])
+            sums = sum_by_segment(xp, data, segment_ids, count, indices)
         if self.way == "sum":
-            return sum_by_segment(xp, data, segment_ids, count, indices)
-        return mean_by_segment(xp, data, segment_ids, count, indices, root=self.way == "root")
+            return sums
+        return mean_by_segment(xp, sums, segment_ids, root=self.way == "root")
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Any, ...]:
         """Each row gets its part of the gradients of its segments."""
