@@ -136,6 +136,12 @@ def _sparse_updates(graph: Graph) -> Graph:
     return sparse_updates(graph)
 
 
+def _direct_lookups(graph: Graph) -> Graph:
+    from sparkflow_runtime.passes.direct_lookups import direct_lookups
+
+    return direct_lookups(graph)
+
+
 def _distinct_rows(graph: Graph, types: Types) -> Graph:
     from sparkflow_runtime.passes.distinct_rows import distinct_rows
 
@@ -192,6 +198,7 @@ PASSES: Final[tuple[Phase | Repeated, ...]] = (
     graph_pass(place, "placement", "whole", "bodies"),
     graph_pass(_channels_last, "types", "targets", when=_has_convolutions_to_turn),
     graph_pass(_sparse_updates, when=_any_op(lambda op: op.adds_up_rows)),
+    graph_pass(_direct_lookups, when=_any_op(lambda op: op.reads_rows)),
     graph_pass(_distinct_rows, "types", when=_several_devices),
     graph_pass(_wire_dtypes, "types", "whole", when=_several_devices),
     graph_pass(_split_collectives, "types", "whole", when=_any_op(lambda op: op.is_collective)),

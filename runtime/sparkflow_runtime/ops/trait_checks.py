@@ -22,6 +22,7 @@ _LEAST_INPUTS: Final = {
     "reads_parts": 1,
     "reduction": 2,
     "looks_up_rows": 2,
+    "reads_rows": 2,
     "applies_gradients": 2,
 }
 """Traits that refer to the first inputs, with their number."""
@@ -44,6 +45,8 @@ def check(op: Op) -> None:
     for name, least in _LEAST_INPUTS.items():
         if getattr(op, name) and count < least:
             raise ValueError(f"{op.op_type}.{name} needs {least} inputs or more, it has {count}")
+    if op.reads_rows and op.signature.inputs[1].type_attr is None:
+        raise ValueError(f"{op.op_type}.reads_rows needs an attribute for the type of input 1")
     if op.commutative and count != 2:
         raise ValueError(f"{op.op_type}.commutative is for two inputs, it has {count}")
     if op.broadcasts and not op.elementwise:

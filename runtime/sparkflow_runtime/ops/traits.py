@@ -341,6 +341,7 @@ class Training(_Described):
         gives_collected: Whether its output comes from the gradients accumulated there.
         looks_up_rows: Whether the output is the rows of the first input, or of its variable, for
             the ids in the second one.
+        reads_rows: Whether only the rows of the first input that the second one names are read.
         reads_parts: Whether the first output is rows or slices of the first input's resource.
         tolerates_rounding: Whether its inputs may be rounded to 16 bits if its output is applied to
             a variable that is sent so (`passes.wire_dtypes`).
@@ -354,6 +355,7 @@ class Training(_Described):
     collects_gradients: ClassVar[bool] = False
     gives_collected: ClassVar[bool] = False
     looks_up_rows: ClassVar[bool] = False
+    reads_rows: ClassVar[bool] = False
     reads_parts: ClassVar[bool] = False
     tolerates_rounding: ClassVar[bool] = False
     exact_inputs: ClassVar[bool] = False

@@ -36,6 +36,7 @@ class _SparseSegment(Op):
         way: `sum`, `mean` or `root`: how the sum of a segment is divided.
     """
 
+    reads_rows = True
     inputs = "data: T, indices: Tidx, segment_ids: Tsegmentids"
     outputs = "output: T"
     attrs = {
@@ -150,13 +151,12 @@ class _SparseSegmentGrad(Op):
         rows = scalar(output_dim0, "output_dim0")
         check_indices(xp, indices, rows)
         check_indices(xp, segment_ids, grad.shape[0])
-        if self.way == "sum":
-            return sum_by_segment(xp, grad, indices, rows, segment_ids)
-        parts = grad[segment_ids]
-        counts = xp.bincount(segment_ids, minlength=grad.shape[0])[segment_ids]
-        counts = counts.astype(grad.dtype).reshape(-1, *(1,) * (grad.ndim - 1))
-        parts = parts / (xp.sqrt(counts) if self.way == "root" else counts)
-        return sum_by_segment(xp, parts, indices, rows)
+        shares = grad
+        if self.way != "sum":
+            counts = xp.maximum(xp.bincount(segment_ids, minlength=grad.shape[0]), 1)
+            counts = counts.astype(grad.dtype).reshape(-1, *(1,) * (grad.ndim - 1))
+            shares = grad / (xp.sqrt(counts) if self.way == "root" else counts)
+        return sum_by_segment(xp, shares, indices, rows, segment_ids)
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Any, ...]:
         """Linear: the same lookup and sum of the incoming gradient."""
