@@ -27,6 +27,7 @@ OPS: Final = ("runtime/sparkflow_runtime/ops/",)
 RULES: Final = (
     "runtime/sparkflow_runtime/passes/simplify/",
     "runtime/sparkflow_runtime/passes/raising/",
+    "runtime/sparkflow_runtime/passes/direct_lookups.py",
     "runtime/sparkflow_runtime/passes/distinct_rows.py",
     "runtime/sparkflow_runtime/passes/sparse_updates.py",
     "sparkflow/export/onnx/",
