@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,9 @@ from sparkflow.spark.estimators.one_pass import (
 )
 from sparkflow.spark.job_names import described
 from sparkflow.spark.model.trainer_model import SparkTrainerModel
+
+_PROBABILITY: Final = "_probability"
+"""The column of probabilities that only thresholds need."""
 
 
 class _PredictsRows(SparkTrainerModel, HasWeightCol):
@@ -67,7 +70,12 @@ class _PredictsRows(SparkTrainerModel, HasWeightCol):
                 f"{', '.join(dataset.columns)}"
             )
         weight = quoted(name).cast("double") if name else F.lit(1.0)
-        return self.transform(dataset), quoted(label).cast("double"), weight
+        return self._whole().transform(dataset), quoted(label).cast("double"), weight
+
+    def _whole(self) -> _PredictsRows:
+        """A copy in which columns that are left out have names of their own."""
+        columns = (self.predictionCol, self.probabilityCol, self.rawPredictionCol)
+        return self.copy({each: f"_{each.name}" for each in columns if not self.getOrDefault(each)})
 
     def _added_up(
         self, wanted: DataFrame, add: Callable[[Iterable[Any]], Iterator[Any]]
@@ -143,14 +151,15 @@ class SparkTrainerClassificationModel(  # type: ignore[misc]
             ValueError: A column is missing, or a label, prediction or weight is not a number.
         """
         predicted, label, weight = self._judged(dataset)
-        probability = vector_to_array(quoted(self.getProbabilityCol()))
-        score = vector_to_array(quoted(self.getRawPredictionCol()))[1]
+        whole = self._whole()
+        probability = vector_to_array(quoted(whole.getProbabilityCol()))
+        score = vector_to_array(quoted(whole.getRawPredictionCol()))[1]
         of_two = self.numClasses == 2
         # Labels outside the classes have no probability.
         own = F.coalesce(F.get(probability, label.cast("int")), F.lit(0.0))
         wanted = predicted.select(
             label.alias("label"),
-            quoted(self.getPredictionCol()).alias("prediction"),
+            quoted(whole.getPredictionCol()).alias("prediction"),
             own.alias("own"),
             weight.alias("weight"),
             *([score.alias("score")] if of_two else []),
@@ -161,10 +170,13 @@ class SparkTrainerClassificationModel(  # type: ignore[misc]
         return sums.metrics()
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
-        predicted = super()._transform(dataset)
         limits = self._limits()
-        if not limits:
-            return predicted
+        if not limits or not self.getPredictionCol():
+            return super()._transform(dataset)
+        if not self.getProbabilityCol():
+            whole = self.copy({self.probabilityCol: _PROBABILITY})
+            return whole._transform(dataset).drop(_PROBABILITY)
+        predicted = super()._transform(dataset)
         column = _class_of(vector_to_array(F.col(f"`{self.getProbabilityCol()}`")), limits)
         return predicted.withColumn(self.getPredictionCol(), column)
 
@@ -204,7 +216,7 @@ class SparkTrainerRegressionModel(_PredictsRows, RegressionModel[Any]):  # type:
         predicted, label, weight = self._judged(dataset)
         wanted = predicted.select(
             label.alias("label"),
-            quoted(self.getPredictionCol()).alias("prediction"),
+            quoted(self._whole().getPredictionCol()).alias("prediction"),
             weight.alias("weight"),
         )
         sums = NumberSums()

@@ -61,12 +61,13 @@ def output_columns(signature: Signature, columns: Mapping[str, str]) -> list[Out
     Args:
         signature: Of the model.
         columns: The output columns by prediction, for those of Spark ML: `prediction`,
-            `probability`, `rawPrediction`.
+            `probability`, `rawPrediction`. "" leaves a prediction out.
 
     Raises:
         ValueError: A prediction does not fit its column, or two have the same column.
     """
-    found = [_output_column(output, columns) for output in signature.outputs]
+    every = [_output_column(output, columns) for output in signature.outputs]
+    found = [each for each in every if each.column]
     names = [each.column for each in found]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from sparkflow_runtime.errors import FailedPreconditionError
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 
 _PREDICTIONS = "__sparkflow_predictions"
+_log = logging.getLogger(__name__)
 _COLUMNAR_INPUT = "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled"
 
 
@@ -35,8 +37,9 @@ class SparkTrainerModel(Model, InferenceParams, MLWritable, MLReadable["SparkTra
 
     Of the predictions that `model_fn` returns, `prediction` becomes a double in `predictionCol`,
     `probability` and `rawPrediction` become vectors in `probabilityCol` and `rawPredictionCol`. A
-    single probability p per row becomes the vector [1 - p, p]. Other predictions are appended under
-    their own names: one value per row as double, bigint, boolean or string, several as an array.
+    single probability p per row becomes the vector [1 - p, p]. An empty name leaves one out. Other
+    predictions are appended under their own names: one value per row as double, bigint, boolean or
+    string, several as an array.
 
     Attributes:
         inference_model: Graph, variables and signature; works without Spark.
@@ -142,6 +145,11 @@ class SparkTrainerModel(Model, InferenceParams, MLWritable, MLReadable["SparkTra
                 f"The DataFrame has columns named {', '.join(taken)} already; drop them, or set "
                 "predictionCol and the like to other names"
             )
+        if not outputs:
+            _log.warning(
+                "%s: transform changes nothing: predictionCol and the like are all empty", self.uid
+            )
+            return dataset
         assert self._shipper is not None  # as there is a model
         shipped = self._shipper.ship(dataset.sparkSession)
         handle_invalid = self.getHandleInvalid()

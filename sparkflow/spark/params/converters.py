@@ -26,6 +26,11 @@ def column(value: Any) -> str:
     return value
 
 
+def column_or_none(value: Any) -> str:
+    """Accepts the name of a column, or "" for none."""
+    return value if value == "" else column(value)
+
+
 def columns(value: Any) -> FeaturesCol:
     """Accepts a column name, a list of them, or a dictionary from input name to either."""
     if isinstance(value, Mapping):

@@ -18,9 +18,12 @@ class TrainerValues:
     Attributes:
         features_col: the features: a column of vectors, arrays or single values; a list of
             scalar columns; or a dictionary that maps the name of an input to either of these.
-        prediction_col: output column for the prediction named 'prediction', as a double.
-        probability_col: output column for the prediction named 'probability', as a vector.
-        raw_prediction_col: output column for the prediction named 'rawPrediction', as a vector.
+        prediction_col: output column for the prediction named 'prediction', as a double; "" for
+            none.
+        probability_col: output column for the prediction named 'probability', as a vector; ""
+            for none.
+        raw_prediction_col: output column for the prediction named 'rawPrediction', as a vector;
+            "" for none.
         inference_batch_size: number of rows per run of the graph in transform.
         inference_device: where transform runs the graph: 'auto' (on the GPU that Spark assigns
             to the task, if there is one, else on the CPU), 'cpu' or 'gpu'.

@@ -46,7 +46,8 @@ class ColumnAccessors(ParamAliases):
     def setPredictionCol(self: Self, value: str) -> Self:
         """Sets a parameter.
 
-        predictionCol: output column for the prediction named 'prediction', as a double.
+        predictionCol: output column for the prediction named 'prediction', as a double; "" for
+            none.
         """
         return self._set(predictionCol=value)
 
@@ -58,7 +59,8 @@ class ColumnAccessors(ParamAliases):
     def setProbabilityCol(self: Self, value: str) -> Self:
         """Sets a parameter.
 
-        probabilityCol: output column for the prediction named 'probability', as a vector.
+        probabilityCol: output column for the prediction named 'probability', as a vector; ""
+            for none.
         """
         return self._set(probabilityCol=value)
 
@@ -70,7 +72,8 @@ class ColumnAccessors(ParamAliases):
     def setRawPredictionCol(self: Self, value: str) -> Self:
         """Sets a parameter.
 
-        rawPredictionCol: output column for the prediction named 'rawPrediction', as a vector.
+        rawPredictionCol: output column for the prediction named 'rawPrediction', as a vector;
+            "" for none.
         """
         return self._set(rawPredictionCol=value)
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from sparkflow.spark.params.converters import choice, column, columns, integer, number
+from sparkflow.spark.params.converters import (
+    choice,
+    column_or_none,
+    columns,
+    integer,
+    number,
+)
 from sparkflow.spark.params.row import Group, Row
 
 COLUMNS: Final = Group(
@@ -25,27 +31,27 @@ COLUMNS: Final = Group(
         Row(
             "predictionCol",
             "prediction",
-            column,
+            column_or_none,
             "str",
-            "output column for the prediction named 'prediction', as a double",
+            "output column for the prediction named 'prediction', as a double; \"\" for none",
             get="The output column for the prediction named `prediction`.",
             decides=False,
         ),
         Row(
             "probabilityCol",
             "probability",
-            column,
+            column_or_none,
             "str",
-            "output column for the prediction named 'probability', as a vector",
+            "output column for the prediction named 'probability', as a vector; \"\" for none",
             get="The output column for the prediction named `probability`.",
             decides=False,
         ),
         Row(
             "rawPredictionCol",
             "rawPrediction",
-            column,
+            column_or_none,
             "str",
-            "output column for the prediction named 'rawPrediction', as a vector",
+            "output column for the prediction named 'rawPrediction', as a vector; \"\" for none",
             get="The output column for the prediction named `rawPrediction`.",
             decides=False,
         ),

@@ -150,6 +150,16 @@ def test_a_deep_classifier_of_three_classes(frame: Frame, tmp_path: Path) -> Non
     assert not np.array_equal(expected, prediction)
     np.testing.assert_array_equal(columns(loaded.transform(df), "prediction"), expected)
     assert loaded.predict(one["features"]) == expected[120]
+    judged = loaded.evaluate(df)
+    loaded.setProbabilityCol("").setRawPredictionCol("")
+    left = loaded.transform(df)
+    assert left.columns == [*df.columns, "prediction"]
+    np.testing.assert_array_equal(columns(left, "prediction"), expected)
+    assert loaded.evaluate(df) == judged
+    loaded.setPredictionCol("")
+    assert loaded.transform(df).columns == df.columns
+    assert loaded.evaluate(df) == judged
+    loaded.setPredictionCol("prediction")
     loaded.setThresholds([1.0, 1.0])
     with pytest.raises(ValueError, match="2 thresholds for 3 classes"):
         loaded.transform(df)

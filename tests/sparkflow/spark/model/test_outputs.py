@@ -54,6 +54,12 @@ def test_each_prediction_has_its_column() -> None:
     ]
 
 
+def test_an_empty_name_leaves_a_prediction_out() -> None:
+    signature = _signature(prediction=("int64", ()), probability=("float32", ()))
+    found = output_columns(signature, {**COLUMNS, "probability": ""})
+    assert [each.column for each in found] == ["p"]
+
+
 @pytest.mark.parametrize(
     ("outputs", "text"),
     [

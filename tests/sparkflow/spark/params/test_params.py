@@ -67,7 +67,7 @@ def test_defaults_are_stable_and_documented() -> None:
         ({"inputShapes": {"x": [0]}}, ValueError, "inputShapes: must be at least 1, got 0"),
         ({"vectorFormat": "csr"}, ValueError, "vectorFormat: must be one of auto, dense, sparse"),
         ({"labelCol": 3}, TypeError, "labelCol: the name of a column must be a string, got 3"),
-        ({"predictionCol": ""}, ValueError, "predictionCol: the name of a column is empty"),
+        ({"labelCol": ""}, ValueError, "labelCol: the name of a column is empty"),
         ({"startTimeout": 0}, ValueError, "startTimeout: must be more than 0 seconds"),
         ({"modelParams": {"f": print}}, TypeError, "modelParams: .* representable in JSON"),
         ({"modelParams": [1]}, TypeError, "modelParams: a dictionary with strings as keys"),
