@@ -18,6 +18,8 @@ Finish = Literal["", "mean", "zero"]
 _ELEMENTS: Final = {"f": "float", "d": "double", "i": "i32", "l": "i64"}
 _BYTES: Final = {"float": 4, "double": 8, "i32": 4, "i64": 8}
 _LANES: Final = 16
+_STRIPS: Final = ((_LANES, 4), (_LANES, 1), (4, 1), (1, 1))
+"""Lanes and vectors of the strips of columns in which ordered rows are combined."""
 _LONG_ELEMENTS: Final = 4096
 """Larger inputs are processed without holding the GIL."""
 _SHARED_BYTES: Final = 1 << 20
@@ -134,37 +136,99 @@ def text(
                 _spread(code, kind, place, start, stop, _initial(kind, function))
         if finish:
             code.clear(counts, code.multiply(segments, 8))
-        # Of ordered numbers, the current segment's is not stored: reading it again takes longer.
-        running = code.variable(kind, _initial(kind, function)) if is_ordered and is_single else ""
-        held = code.variable("i64", 0)
-        with code.loop(0, count) as row:
-            if is_large:
-                later = code.smaller(code.add(row, _AHEAD), code.subtract(count, 1))
-                there = code.multiply(code.load_index(index, ids, later), width)
-                code.prefetch(code.at(kind, out, code.add(there, start)), writes=True)
-            segment = code.load_index(index, ids, row)
-            with code.when(code.compare("ult", segment, segments)):
-                if finish:
-                    known = code.at("i64", counts, segment)
-                    code.store("i64", code.add(code.load("i64", known), 1), known)
-                source = code.at(kind, rows, code.multiply(row, width))
-                target = code.at(kind, out, code.multiply(segment, width))
-                if running:
-                    before = code.get(held)
-                    with code.when(code.compare("ne", segment, before)):
-                        made = code.get(running, kind)
-                        code.store(kind, made, code.at(kind, out, before), _BYTES[kind])
-                        code.set(running, _initial(kind, function), kind)
-                    code.set(held, segment)
-                    target = running
-                for lanes, at in _vectors(code, start, stop):
-                    _combine(code, kind, lanes, function, (source, target), at)
-        if running:
-            last = code.at(kind, out, code.get(held))
-            code.store(kind, code.get(running, kind), last, _BYTES[kind])
+        if is_ordered:
+            arrays, sizes = (rows, ids, out, counts if finish else ""), (count, width)
+            _combine_ordered(code, (kind, index, function), arrays, sizes, (start, stop))
+        else:
+            with code.loop(0, count) as row:
+                if is_large:
+                    later = code.smaller(code.add(row, _AHEAD), code.subtract(count, 1))
+                    there = code.multiply(code.load_index(index, ids, later), width)
+                    code.prefetch(code.at(kind, out, code.add(there, start)), writes=True)
+                segment = code.load_index(index, ids, row)
+                with code.when(code.compare("ult", segment, segments)):
+                    if finish:
+                        known = code.at("i64", counts, segment)
+                        code.store("i64", code.add(code.load("i64", known), 1), known)
+                    source = code.at(kind, rows, code.multiply(row, width))
+                    target = code.at(kind, out, code.multiply(segment, width))
+                    for lanes, at in _vectors(code, start, stop):
+                        places = code.at(kind, source, at), code.at(kind, target, at)
+                        _combine(code, kind, lanes, function, *places)
         if finish:
             _finish(code, kind, finish, out, counts, (segments, width), (start, stop))
     return code.module()
+
+
+def _combine_ordered(
+    code: Code,
+    way: tuple[str, str, str],
+    arrays: tuple[str, str, str, str],
+    sizes: tuple[Value, Value],
+    columns: tuple[Value, Value],
+) -> None:
+    """Combines the rows of one segment after the other in registers, strip by strip of columns.
+
+    Args:
+        code: The code.
+        way: As for `text`: the types of elements and ids, and the function.
+        arrays: As there: rows, ids, the result, and the numbers of rows, "" if they are not needed.
+        sizes: The number of rows, and the elements of each.
+        columns: The first, and one past the last.
+    """
+    for lanes, vectors, at in _strips(code, *columns):
+        _combine_strip(code, way, arrays, sizes, (lanes, vectors, at))
+
+
+def _combine_strip(
+    code: Code,
+    way: tuple[str, str, str],
+    arrays: tuple[str, str, str, str],
+    sizes: tuple[Value, Value],
+    strip: tuple[int, int, Value],
+) -> None:
+    (kind, index, function), (rows, ids, out, counts), (count, width) = way, arrays, sizes
+    lanes, vectors, at = strip
+    vector, initial = _type(kind, lanes), _spread_text(kind, lanes, _initial(kind, function))
+    running = [code.variable(vector, initial) for _ in range(vectors)]
+    held, begin = code.variable("i64", 0), code.variable("i64", 0)
+
+    def store(end: Value) -> None:
+        segment = code.get(held)
+        place = code.at(kind, out, code.add(code.multiply(segment, width), at))
+        for number, each in enumerate(running):
+            target = code.at(kind, place, number * lanes)
+            code.store(vector, code.get(each, vector), target, _BYTES[kind])
+            code.set(each, initial, vector)
+        if counts:
+            number_here = code.subtract(end, code.get(begin))
+            code.store("i64", number_here, code.at("i64", counts, segment))
+
+    with code.loop(0, count) as row:
+        segment = code.load_index(index, ids, row)
+        with code.when(code.compare("ne", segment, code.get(held))):
+            store(row)
+            code.set(held, segment)
+            code.set(begin, row)
+        source = code.at(kind, rows, code.add(code.multiply(row, width), at))
+        for number, each in enumerate(running):
+            here = code.at(kind, source, number * lanes)
+            _combine(code, kind, lanes, function, here, each)
+    store(count)
+
+
+def _strips(code: Code, start: Value, stop: Value) -> Iterator[tuple[int, int, Value]]:
+    """Yields lanes, vectors and places of strips of columns, from wide to narrow ones."""
+    if stop == 1:
+        yield 1, 1, 0
+        return
+    length = code.subtract(stop, start)
+    first = start
+    for lanes, vectors in _STRIPS:
+        end = code.add(start, code.let(f"and i64 {length}, {-lanes * vectors}"))
+        with code.loop(first, end, lanes * vectors) as at:
+            yield lanes, vectors, at
+        first = end
 
 
 def _has_wrong(
@@ -277,12 +341,9 @@ def _splat(code: Code, kind: str, lanes: int, value: str) -> str:
     return code.let(f"shufflevector {vector} {first}, {vector} poison, {zeros}")
 
 
-def _combine(
-    code: Code, kind: str, lanes: int, function: str, places: tuple[str, str], at: Value
-) -> None:
+def _combine(code: Code, kind: str, lanes: int, function: str, source: str, target: str) -> None:
     vector = _type(kind, lanes)
     truth = "i1" if lanes == 1 else f"<{lanes} x i1>"
-    source, target = (code.at(kind, each, at) for each in places)
     value, before = (code.load(vector, each, _BYTES[kind]) for each in (source, target))
     floats = kind in ("float", "double")
     if function in ("add", "multiply"):

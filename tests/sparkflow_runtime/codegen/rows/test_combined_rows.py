@@ -34,7 +34,9 @@ def expected(function: str, rows: Any, ids: Any, count: int) -> Any:
 
 @pytest.mark.parametrize("function", FUNCTIONS)
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", [(100, 64), (50, 3), (300,), (20, 2, 17), (7, 1), (1, 40)])
+@pytest.mark.parametrize(
+    "shape", [(100, 64), (60, 85), (50, 3), (300,), (20, 2, 17), (7, 1), (1, 40)]
+)
 def test_rows(shape: tuple[int, ...], dtype: Any, function: str) -> None:
     generator = np.random.default_rng(7)
     rows = (generator.standard_normal(shape) * 3).astype(dtype)
@@ -94,6 +96,9 @@ def test_large_results(
     generator = np.random.default_rng(5)
     rows, ids = generator.standard_normal((50, *row)), generator.integers(-2, 90, 50)
     found = combined(function, rows, ids, 100)
+    np.testing.assert_array_equal(found, expected(function, rows, ids, 100))
+    ids = np.sort(abs(ids))
+    found = combined(function, rows, ids, 100, is_ordered=True)
     np.testing.assert_array_equal(found, expected(function, rows, ids, 100))
 
 
