@@ -79,11 +79,13 @@ def build(
         if result is None:
             raise TypeError(f"Unsupported return value from function passed to {what}: None.")
         try:
-            returned, body.outputs = structure.of_values(result)
+            returned, outputs = structure.of_values(result)
         except (TypeError, ValueError) as error:
             raise TypeError(
                 f"Unsupported return value from function passed to {what}: {result}. {error}"
             ) from error
+        # It may return what was made outside.
+        body.outputs = [each if each.op.graph is body else body.adopted(each) for each in outputs]
     graph.add_function(body.function_name, body)
     return ElementFunction(body, returned)
 

@@ -16,7 +16,7 @@ from sparkflow.graph.conversion import convert, first_symbolic
 from sparkflow.graph.nodes.source import user_line
 from sparkflow.graph.operators import Held, Symbolic
 from sparkflow.graph.tensor import Tensor
-from sparkflow_runtime.dtypes import DType, as_dtype
+from sparkflow_runtime.dtypes import DType, as_dtype, resource
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.op import Op
 from sparkflow_runtime.ops.signature import Arg
@@ -57,12 +57,12 @@ def apply(
 def _beside_variables(
     graph: Graph, op: Op, inputs: Sequence[Any], attrs: Mapping[str, Any], name: str | None
 ) -> Operation:
-    """Adds the node; one that changes variables goes where they are."""
-    if not _has_ref(op.op_type):
+    """Adds the node; one that uses variables or other resources goes where they are."""
+    if not _has_ref(op.op_type) and not (_has_handle(op.op_type) and graph.is_placing):
         return graph.add_node(op.op_type, inputs, attrs, name)
     with ExitStack() as stack:
         for arg, tensor in zip(op.signature.inputs, inputs, strict=False):
-            if arg.is_ref:
+            if arg.is_ref or (arg.dtype is resource and not arg.is_list):
                 stack.enter_context(graph.colocate_with(tensor))
         return graph.add_node(op.op_type, inputs, attrs, name)
 
@@ -75,6 +75,11 @@ def _has_list(op_type: str) -> bool:
 @cache
 def _has_ref(op_type: str) -> bool:
     return any(arg.is_ref for arg in registry.lookup(op_type).signature.inputs)
+
+
+@cache
+def _has_handle(op_type: str) -> bool:
+    return any(arg.dtype is resource for arg in registry.lookup(op_type).signature.inputs)
 
 
 class _Inputs:

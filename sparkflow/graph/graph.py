@@ -151,13 +151,13 @@ class Graph(GraphInterface):
                 Tensor(operation, index, dtype, shape)
                 for index, (dtype, shape) in enumerate(zip(output_dtypes, found, strict=True))
             ]
-        self._operations[path] = operation
         if not self._control.is_free:
             self._control.apply(operation)
         if not self._placement.is_free:
             self._placement.apply(operation)
         if self._container and complete.get("container") == "":
             complete["container"] = self._container
+        self._operations[path] = operation  # last: a session in another thread may send it at once
         return operation
 
     def apply(
@@ -403,6 +403,11 @@ class Graph(GraphInterface):
     def unique_name(self, name: str, mark_as_used: bool = True) -> str:
         """`name` as a node made now would be called."""
         return self.names.unique(name, mark_as_used)
+
+    @property
+    def is_placing(self) -> bool:
+        """Whether a device or colocation scope is open."""
+        return not self._placement.is_free
 
     def device(self, device_name_or_function: Any) -> AbstractContextManager[None]:
         """Pins nodes, see `sparkflow.device`."""

@@ -184,7 +184,9 @@ class ResourceVariable(Variable, Held):
             kept["validate_shape"] = self.shape.is_fully_defined()
         with graph.colocate_with(self.op, ignore_existing=True):
             made = graph.apply(form, inputs, kept, name)
-        return UnreadVariable(self, made) if isinstance(made, Operation) else made
+        if not isinstance(made, Operation):
+            return made
+        return UnreadVariable(self, made, not registry.lookup(op_type).trains)
 
     # ------------------------------------------------------------------ as a message
 
@@ -207,11 +209,14 @@ class UnreadVariable(Operators, Held):
     Args:
         variable: The variable.
         updated: The update.
+        is_read: Whether its value is read, not only the update run.
     """
 
-    def __init__(self, variable: ResourceVariable, updated: Operation) -> None:
+    def __init__(self, variable: ResourceVariable, updated: Operation, is_read: bool) -> None:
         self._variable = variable
         self._updated = updated
+        # Now, since a session does not add to its graph, which other threads may run and build.
+        self._element = None if updated.graph.is_eager or not is_read else self.value()
 
     @property
     def op(self) -> Operation:
@@ -256,13 +261,13 @@ class UnreadVariable(Operators, Held):
 
     def eval(self, session: Any = None) -> Any:
         """Runs the update in `session` or the default session and returns the new value."""
-        return self.value().eval(session=session)
+        return self._as_graph_element().eval(session=session)
 
     def _to_tensor(self, as_ref: bool = False) -> Tensor:
         return self.handle if as_ref else self.value()
 
     def _as_graph_element(self) -> Tensor:
-        return self.value()
+        return self.value() if self._element is None else self._element
 
     def _as_operation(self) -> Operation:
         return self._updated

@@ -333,6 +333,7 @@ class Training(_Described):
             the reference or the handle.
         applies_gradients: Whether it updates the variable of its first input by gradients among the
             other inputs.
+        trains: Whether it is an optimizer's update, which is run for its effect alone.
         sums_rows: Names of the inputs that are rows and their ids, if rows of equal ids count as
             their sum.
         adds_up_rows: Whether its kernel sums rows of equal ids before it uses them.
@@ -350,6 +351,7 @@ class Training(_Described):
 
     reads_variable: ClassVar[bool] = False
     applies_gradients: ClassVar[bool] = False
+    trains: ClassVar[bool] = False
     sums_rows: ClassVar[tuple[str, str] | None] = None
     adds_up_rows: ClassVar[bool] = False
     collects_gradients: ClassVar[bool] = False

@@ -188,3 +188,26 @@ def test_sparse_tensors_come_from_another_task():
         with tf.Session(cluster.target("worker", 0)) as session:
             session.run(iterator.initializer)
             np.testing.assert_array_equal(session.run(dense).astype(np.int64), DENSE)
+
+
+def run_all(dataset):
+    iterator = tf.data.make_initializable_iterator(dataset)
+    element, found = iterator.get_next(), []
+    with tf.Session() as session:
+        session.run(iterator.initializer)
+        while True:
+            try:
+                found.append(session.run(element))
+            except tf.errors.OutOfRangeError:
+                return found
+
+
+def test_a_function_returns_what_was_made_outside_of_it():
+    with tf.Graph().as_default():
+        x, word = tf.constant(3.0) * 2.0, tf.constant("w")
+        numbers = Dataset.from_generator(lambda: iter([1, 2]), tf.int64, [])
+        assert run_all(Dataset.range(2).map(lambda i: x)) == [6, 6]
+        assert run_all(Dataset.range(1).map(lambda i: (i, word))) == [(0, b"w")]
+        assert run_all(Dataset.range(2).flat_map(lambda i: numbers)) == [1, 2, 1, 2]
+        assert run_all(Dataset.range(2).interleave(lambda i: numbers, 2)) == [1, 1, 2, 2]
+        assert run_all(Dataset.range(2).filter(lambda i: x > 5.0)) == [0, 1]

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import sparkflow as tf
+from sparkflow.graph.control import ControlDependencies
+from sparkflow.graph.placement import Placement
 from sparkflow_runtime.ir.graph_def import import_graph
 
 
@@ -40,6 +42,28 @@ def test_a_dtype_that_the_op_refuses_is_a_type_error_with_those_it_takes():
         match=r"passed to parameter 'a' has DataType bool not in list of allowed values: .*float32",
     ):
         tf.matmul(tf.constant([[True]]), tf.constant([[True]]))
+
+
+def test_a_node_is_in_the_graph_when_it_is_complete(graph, monkeypatch):
+    """A session of another thread sends at once what is in the graph."""
+    first = tf.constant(1.0)
+    seen = []
+
+    def spy(kind):
+        apply = kind.apply
+
+        def watched(self, op):
+            seen.append(op.name in {each.name for each in graph.get_operations()})
+            apply(self, op)
+
+        monkeypatch.setattr(kind, "apply", watched)
+
+    spy(ControlDependencies)
+    spy(Placement)
+    with tf.control_dependencies([first]), tf.device("/cpu:0"):
+        made = tf.constant(2.0)
+    assert seen == [False, False]
+    assert graph.get_operations()[-1] is made.op
 
 
 def test_a_failed_node_leaves_no_name_behind(graph):

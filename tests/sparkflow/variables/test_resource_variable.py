@@ -334,3 +334,34 @@ def ps_and_worker():
 
     with LocalCluster(num_ps=1, num_workers=1) as cluster:
         yield cluster.target("worker", 0), "/job:ps/task:0", "/job:worker/task:0"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda v: v.assign([3.0, 3.0]),
+        lambda v: tf.assign_add(v, [2.0, 2.0]),
+        lambda v: tf.assign_sub(v, [-2.0, -2.0]),
+        lambda v: tf.scatter_add(v, [0, 1], [2.0, 2.0]),
+        lambda v: tf.scatter_update(v, [0, 1], [3.0, 3.0]),
+        lambda v: v[:].assign([3.0, 3.0]),
+    ],
+)
+def test_a_session_makes_no_node_for_an_update_that_it_fetches(graph, change):
+    """Another thread may build the graph, or have finalized it."""
+    updated = change(handled([1.0, 1.0]))
+    with started() as session:
+        before = len(graph.get_operations())
+        graph.finalize()
+        np.testing.assert_array_equal(session.run(updated), [3, 3])
+        updated.eval(session=session)
+        assert len(graph.get_operations()) == before
+
+
+def test_nobody_reads_what_an_optimizer_updates(graph):
+    v = handled([1.0, 1.0])
+    before = len(graph.get_operations())
+    tf.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_sum(v))
+    new = graph.get_operations()[before:]
+    after = [op for op in new if any("Apply" in each.type for each in op.control_inputs)]
+    assert [op.type for op in after] == ["NoOp"]

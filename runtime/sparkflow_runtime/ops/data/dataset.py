@@ -60,6 +60,17 @@ def integer(value: Array, name: str) -> int:
     return int(value)
 
 
+def kept(tensors: Sequence[Any]) -> tuple[Any, ...]:
+    """Tensors that a dataset keeps after the step: copies, as the caller may reuse arrays it fed.
+
+    Constants and others that nobody can write to stay as they are.
+    """
+    return tuple(
+        each.copy() if isinstance(each, np.ndarray) and each.flags.writeable else each
+        for each in tensors
+    )
+
+
 @register
 class TensorDataset(DatasetOp):
     """A dataset of one element."""
@@ -73,7 +84,7 @@ class TensorDataset(DatasetOp):
 
     def compute(self, xp: Any, *components: Array) -> Dataset:
         """The components."""
-        return dataset_sources.of_tensors(components)
+        return dataset_sources.of_tensors(kept(components))
 
 
 @register
@@ -91,7 +102,7 @@ class TensorSliceDataset(DatasetOp):
 
     def compute(self, xp: Any, *components: Array) -> Dataset:
         """Rows, as views."""
-        return dataset_sources.of_slices(components)
+        return dataset_sources.of_slices(kept(components))
 
 
 @register

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from sparkflow_runtime.errors import InvalidArgumentError, OutOfRangeError
-from sparkflow_runtime.ops.data.dataset import OUTPUTS, DatasetOp, integer
+from sparkflow_runtime.ops.data.dataset import OUTPUTS, DatasetOp, integer, kept
 from sparkflow_runtime.ops.data.iterator import element_check
 from sparkflow_runtime.ops.inference import attribute
 from sparkflow_runtime.ops.kernel import KernelContext, StepContext
@@ -43,7 +43,7 @@ _MAP = {
 def call_with(context: KernelContext, name: str, captured: Sequence[Any]) -> Call:
     """The function of that name, with its captured tensors."""
     function = context.function(name)
-    further = tuple(captured)
+    further = kept(captured)
     if not further:
         return lambda step, element: function(step, *element)
     return lambda step, element: function(step, *element, *further)
@@ -289,7 +289,7 @@ class ScanDataset(DatasetOp):
 
         def run(source: Dataset, *rest: Any) -> Dataset:
             call = call_with(context, name, rest[count:])
-            return dataset_functions.scanned(source, call, rest[:count])
+            return dataset_functions.scanned(source, call, kept(rest[:count]))
 
         return run
 

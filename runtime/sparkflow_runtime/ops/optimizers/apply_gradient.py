@@ -65,6 +65,7 @@ class DenseUpdate(Op):
     """
 
     applies_gradients = True
+    trains = True
     outputs = "out: Ref(T)"
     stateful = True
     keeps_inputs = False

@@ -178,7 +178,8 @@ class LookupTable:
 
     def _pairs(self, keys: Array, values: Array) -> list[tuple[Any, Any]]:
         given = np.asarray(keys, self.key_dtype.as_numpy_dtype)
-        rows = np.asarray(values, self.value_dtype.as_numpy_dtype)
+        # A copy: rows of it are kept, and the caller may reuse an array that it fed.
+        rows = np.array(values, self.value_dtype.as_numpy_dtype)
         wanted = given.shape + self.value_shape
         if rows.shape != wanted:
             raise InvalidArgumentError(

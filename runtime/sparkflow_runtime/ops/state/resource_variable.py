@@ -88,7 +88,8 @@ class ReadVariableOp(_HandleOp):
 
     def compute(self, xp: Any, resource: Variable) -> Array:
         """Raises FailedPreconditionError when it is uninitialised."""
-        return resource.read().copy()
+        with resource.lock:  # not in the middle of another step's update
+            return resource.read().copy()
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Any]:
         """The handle stands for the value."""

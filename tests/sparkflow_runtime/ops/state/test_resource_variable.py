@@ -1,5 +1,7 @@
 """Variables by handle: the same effect as by reference, for every op that has both forms."""
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -161,3 +163,17 @@ def test_counting_ends_at_its_limit(g):
     assert counts == [0, 1]
     with pytest.raises(OutOfRangeError, match="Reached limit of 2"):
         g.ResourceCountUpTo(handle, limit=2, T=dtypes.int64)
+
+
+def test_a_read_waits_for_an_update_of_another_step(g):
+    handle = handle_of(g, np.zeros(3, np.float32))
+    variable, found = handle.value, []
+    reader = threading.Thread(target=lambda: found.append(g.ReadVariableOp(handle, dtype=dtypes.float32).value))
+    with variable.lock:
+        variable.array[:2] = 1
+        reader.start()
+        reader.join(0.05)
+        assert not found
+        variable.array[2] = 1
+    reader.join(60)
+    np.testing.assert_array_equal(found[0], [1, 1, 1])
