@@ -119,9 +119,9 @@ class FeedPlan:
         row_format: The format of the rows.
         batch_size: Rows per batch; the last one of an epoch may be shorter.
         epochs: The number of epochs.
-        steps_per_epoch: Batches per epoch. A worker with fewer repeats its last batch with 0 as its
-            number of rows, so that all workers do the same number of steps; 0 means as many batches
-            as the worker has.
+        steps_per_epoch: Batches per epoch. A worker with fewer goes on with batches whose number of
+            rows is 0, so that all workers do the same number of steps; 0 means as many batches as
+            the worker has.
         order: `arrival` or `permuted`. Either way, epochs after the first are permutations of all
             rows of the worker that do not depend on the order in which the rows arrived.
         shuffle: Whether the order changes from epoch to epoch. If not, rows are fed in the order of

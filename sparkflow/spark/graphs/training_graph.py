@@ -25,6 +25,7 @@ from sparkflow.spark.graphs.model_fn import (
     call_model_fn,
     session_initializers,
 )
+from sparkflow.spark.graphs.own_updates import require_replicated
 from sparkflow.spark.graphs.pipeline import PER_STAGE, Pipeline
 from sparkflow.spark.graphs.replication import replica_graph, strategy_for
 from sparkflow.spark.graphs.stages import stages_in_scope
@@ -130,11 +131,8 @@ def build_training_graph(
             _require_no_growing_tables()
         warn_of_broadcasts(spec.loss, batch.labels)
         join_ops = tuple(op.name for op in strategy.join_ops)
-        if config.sync_mode != "async" and not join_ops:
-            raise ValueError(
-                f"With syncMode={config.sync_mode!r} the train_op must come from an optimizer's "
-                "minimize or apply_gradients; this one does not"
-            )
+        if config.sync_mode != "async":
+            require_replicated(spec.train_op, strategy.updates, config.sync_mode)
         if config.sync_mode == "async" and layout.num_ps:
             counted = add_commits(spec.train_op, layout.num_workers)
         else:

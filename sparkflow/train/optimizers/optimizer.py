@@ -207,7 +207,9 @@ class Optimizer(Trackable):
             names = ", ".join(f"{str(variable)!r}" for _, variable in pairs)
             raise ValueError(f"No gradients provided for any variable: [{names}].")
         strategy = replication.current() or replication.AsyncReplication()
-        return self._replicated(strategy, pairs, global_step, name)
+        update = self._replicated(strategy, pairs, global_step, name)
+        strategy.updates.append(update)
+        return update
 
     def _replicated(
         self,

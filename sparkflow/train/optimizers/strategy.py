@@ -64,6 +64,7 @@ class Replication:
         self.num_replicas = num_replicas
         self._join_ops: list[Operation] = []
         self.leave_ops: list[Operation] = []
+        self.updates: list[Operation] = []  # what optimizers made with it
 
     @property
     def join_ops(self) -> list[Operation]:

@@ -204,7 +204,7 @@ class TrainingSource(RowSource):
             and plan.shuffle
             and (epoch, step) == (0, 0)
         ):
-            yield from self._padded(self._draw_arrivals(), 0, np.zeros(0, np.int64))
+            yield from self._padded(self._draw_arrivals(), 0, 0, plan.batch_size)
             epoch = 1
         self._wait_for_all_rows()
         if plan.shards is not None:
@@ -219,7 +219,8 @@ class TrainingSource(RowSource):
                 shuffled(in_order, plan.seed, self._worker, number) if plan.shuffle else in_order
             )
             rest = order[step * plan.batch_size :]
-            yield from self._padded(self._portions(rest, plan.batch_size), step, order)
+            portions = self._portions(rest, plan.batch_size)
+            yield from self._padded(portions, step, number, plan.batch_size)
             step = 0
 
     def _draw_shards(self, shards: Shards, epoch: int, step: int) -> Iterator[Portion]:
@@ -232,7 +233,9 @@ class TrainingSource(RowSource):
                 shuffled(rows, plan.seed, shard, number) if plan.shuffle else rows
                 for shard, rows in of_shards
             ]
-            yield from self._padded(self._joined(orders, step, size), step, np.concatenate(orders))
+            yield from self._padded(
+                self._joined(orders, step, size), step, number, size * len(orders)
+            )
             step = 0
 
     def _joined(self, orders: Sequence[Positions], step: int, size: int) -> Iterator[Portion]:
@@ -271,26 +274,32 @@ class TrainingSource(RowSource):
             yield self._table.take(drawn, size), _counts(len(drawn), size)
 
     def _padded(
-        self, portions: Iterator[Portion], step: int, order: Positions
+        self, portions: Iterator[Portion], step: int, epoch: int, size: int
     ) -> Iterator[Portion]:
-        """Repeats the last batch, as one without rows, until the epoch has all its steps.
+        """Adds batches of weight 0 until the epoch has all its steps.
+
+        They are whole batches of the worker's rows, another one in each step: what the model keeps
+        besides its gradients, such as moving averages, would else be that of a few rows.
 
         Args:
             portions: The batches.
             step: Steps of the epoch that are over.
-            order: The epoch's rows, used if none of them is left.
+            epoch: From 0.
+            size: The number of rows in a batch.
         """
-        last: Components | None = None
         for batches, counts in portions:
             step += len(batches)
-            last = batches[-1]
             yield batches, counts
-        for _ in range(self._plan.steps_per_epoch - step):
-            if last is None:
-                size = self._plan.batch_size
-                tail = order[(len(order) - 1) // size * size :] if len(order) else order
-                last = self._table.take(tail, size)[0] if len(tail) else self._table.blank()
-            yield [last], [0]
+        if step >= self._plan.steps_per_epoch:
+            return
+        order = shuffled(self._table.in_order(), self._plan.seed, self._worker, epoch)
+        for number in range(step, self._plan.steps_per_epoch):
+            if len(order) > size:
+                chosen = order[np.arange(number * size, (number + 1) * size) % len(order)]
+            else:
+                chosen = order
+            batch = self._table.take(chosen, size)[0] if len(chosen) else self._table.blank()
+            yield [batch], [0]
 
 
 class ValidationSource(RowSource):

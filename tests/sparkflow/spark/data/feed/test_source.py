@@ -192,12 +192,29 @@ def test_batches_are_drawn_while_rows_arrive(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("order", [ARRIVAL, PERMUTED])
-def test_a_worker_with_fewer_rows_repeats_its_last_batch_as_one_without_rows(
-    tmp_path: Path, order: str
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_a_worker_with_fewer_rows_repeats_whole_batches_as_ones_without_rows(
+    tmp_path: Path, order: str, shuffle: bool
 ) -> None:
-    plan = replace(PLAN, epochs=2, steps_per_epoch=3, order=order, batch_size=2)
+    """A short last batch, again and again, would be all that moving averages know of the rows."""
+    plan = replace(PLAN, epochs=2, steps_per_epoch=8, order=order, batch_size=2, shuffle=shuffle)
+    found, _ = _feed(tmp_path, plan, _batch([0, 1, 2, 3, 4], NARROW))
+    batches = _drain(found.train)
+    for epoch in (batches[:8], batches[8:]):
+        assert [rows for _, rows in epoch] == [2, 2, 1] + [0] * 5
+        own, again = _joined([n for n, _ in epoch[:3]]), _joined([n for n, _ in epoch[3:]])
+        assert sorted(own) == [0, 1, 2, 3, 4]
+        assert [len(numbers) for numbers, _ in epoch[3:]] == [2] * 5
+        assert sorted(again) == sorted([0, 1, 2, 3, 4] * 2)
+
+
+def test_a_worker_with_less_than_a_batch_repeats_all_it_has(tmp_path: Path) -> None:
+    plan = replace(PLAN, epochs=1, steps_per_epoch=3, order=PERMUTED, batch_size=4)
     found, _ = _feed(tmp_path, plan, _batch([0, 1, 2], NARROW))
-    assert _drain(found.train) == [([0, 1], 2), ([2], 1), ([2], 0)] * 2
+    batches = _drain(found.train)
+    assert [(sorted(numbers), rows) for numbers, rows in batches] == [
+        ([0, 1, 2], rows) for rows in (3, 0, 0)
+    ]
 
 
 def test_a_worker_without_rows_keeps_step_with_a_row_of_zeros(tmp_path: Path) -> None:
