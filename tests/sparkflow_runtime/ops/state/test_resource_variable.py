@@ -168,7 +168,11 @@ def test_counting_ends_at_its_limit(g):
 def test_a_read_waits_for_an_update_of_another_step(g):
     handle = handle_of(g, np.zeros(3, np.float32))
     variable, found = handle.value, []
-    reader = threading.Thread(target=lambda: found.append(g.ReadVariableOp(handle, dtype=dtypes.float32).value))
+
+    def read():
+        found.append(g.ReadVariableOp(handle, dtype=dtypes.float32).value)
+
+    reader = threading.Thread(target=read)
     with variable.lock:
         variable.array[:2] = 1
         reader.start()
