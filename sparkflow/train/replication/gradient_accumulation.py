@@ -34,7 +34,8 @@ class GradientAccumulationOptimizer(Optimizer):
     The update is that of one step on all rows of these batches, where the loss is a mean over rows.
     Steps that make no update leave variables, slots and `global_step` as they are. What was summed
     up when training ends is lost, as is what a checkpoint does not hold: local variables. Among
-    replicas, a step that a `tf.cond` leaves out counts as a batch without rows.
+    replicas, a step that a `tf.cond` leaves out counts as a batch without rows. Steps of one
+    session must follow one another: those of several threads at once lose parts of the sums.
 
     Args:
         opt: The optimizer that makes the updates.
