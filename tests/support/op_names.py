@@ -29,6 +29,7 @@ RULES: Final = (
     "runtime/sparkflow_runtime/passes/raising/",
     "runtime/sparkflow_runtime/passes/direct_lookups.py",
     "runtime/sparkflow_runtime/passes/distinct_rows.py",
+    "runtime/sparkflow_runtime/passes/moving_averages.py",
     "runtime/sparkflow_runtime/passes/sparse_updates.py",
     "sparkflow/export/onnx/",
     "sparkflow/differentiation/gradient_registry.py",

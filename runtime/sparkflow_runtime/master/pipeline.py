@@ -142,6 +142,12 @@ def _direct_lookups(graph: Graph) -> Graph:
     return direct_lookups(graph)
 
 
+def _moving_averages(graph: Graph, types: Types) -> Graph:
+    from sparkflow_runtime.passes.moving_averages import moving_averages
+
+    return moving_averages(graph, types)
+
+
 def _distinct_rows(graph: Graph, types: Types) -> Graph:
     from sparkflow_runtime.passes.distinct_rows import distinct_rows
 
@@ -199,6 +205,7 @@ PASSES: Final[tuple[Phase | Repeated, ...]] = (
     graph_pass(_channels_last, "types", "targets", when=_has_convolutions_to_turn),
     graph_pass(_sparse_updates, when=_any_op(lambda op: op.adds_up_rows)),
     graph_pass(_direct_lookups, when=_any_op(lambda op: op.reads_rows)),
+    graph_pass(_moving_averages, "types", when=_several_devices),
     graph_pass(_distinct_rows, "types", when=_several_devices),
     graph_pass(_wire_dtypes, "types", "whole", when=_several_devices),
     graph_pass(_split_collectives, "types", "whole", when=_any_op(lambda op: op.is_collective)),

@@ -320,6 +320,7 @@ update(
     has_rows=False,
     capturable=True,
 )
+update("MovingAverage", update_rules.moving_average, "var", "rate grad", has_rows=False)
 update(
     "Momentum",
     update_rules.momentum,

@@ -66,6 +66,11 @@ def gradient_descent(f: Functions, *, var: Array, alpha: Array, grad: Array) -> 
     return {"var": var - grad * alpha}
 
 
+def moving_average(f: Functions, *, var: Array, rate: Array, grad: Array) -> Values:
+    """`var -= (var - grad) * rate`: an average moves towards a value, which is called `grad`."""
+    return {"var": var - (var - grad) * rate}
+
+
 def momentum(
     f: Functions,
     *,
