@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sparkflow._api import export
@@ -15,6 +15,19 @@ from sparkflow_runtime.protos import attr_value_pb2, node_def_pb2, op_def_pb2
 
 if TYPE_CHECKING:
     from sparkflow.graph.graph import Graph
+
+
+def ancestors(ops: Iterable[Operation]) -> set[Operation]:
+    """Returns the operations and everything that they wait for."""
+    found: set[Operation] = set()
+    stack = list(ops)
+    while stack:
+        op = stack.pop()
+        if op not in found:
+            found.add(op)
+            stack += [tensor.op for tensor in op.inputs]
+            stack += op.control_inputs
+    return found
 
 
 @export("Operation")

@@ -131,6 +131,23 @@ def predecessors(node: Node) -> Iterator[str]:
     yield from node.control_inputs
 
 
+def descendants(names: Iterable[str], consumers: Mapping[str, Sequence[Node]]) -> set[str]:
+    """Returns every node that runs after one of these.
+
+    Args:
+        names: Nodes.
+        consumers: What `Graph.consumers` returns.
+    """
+    found: set[str] = set()
+    stack = list(names)
+    while stack:
+        for node in consumers[stack.pop()]:
+            if node.name not in found:
+                found.add(node.name)
+                stack.append(node.name)
+    return found
+
+
 def rewired(node: Node, replaced: Mapping[Endpoint, Endpoint]) -> Node:
     """Returns the node with inputs replaced by `replaced`; the same object if none is."""
     if not replaced or replaced.keys().isdisjoint(node.inputs):

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sparkflow_runtime.ir.effects import find_handles, find_updates, is_reference, without_dead
-from sparkflow_runtime.ir.graph import Graph, predecessors
+from sparkflow_runtime.ir.graph import Graph, descendants, predecessors
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops import registry
 
@@ -183,17 +183,7 @@ class _Work:
             if endpoint in self._owner
             for name in self._updates.get(self._owner[endpoint], ())
         }
-        return not updates or updates <= self._after(node)
-
-    def _after(self, node: Node) -> set[str]:
-        found: set[str] = set()
-        stack = [node.name]
-        while stack:
-            for each in self._consumers[stack.pop()]:
-                if each.name not in found:
-                    found.add(each.name)
-                    stack.append(each.name)
-        return found
+        return not updates or updates <= descendants([node.name], self._consumers)
 
 
 def _index_attr(node: Node) -> str:

@@ -13,7 +13,7 @@ an update of a variable and read such a node read the variable instead.
 from __future__ import annotations
 
 from sparkflow_runtime.ir.effects import find_handles, find_updates
-from sparkflow_runtime.ir.graph import Graph, rewired
+from sparkflow_runtime.ir.graph import Graph, descendants, rewired
 from sparkflow_runtime.ir.node import Endpoint, Node
 from sparkflow_runtime.ops import registry
 
@@ -40,18 +40,6 @@ def late_reads(graph: Graph) -> Graph:
     changed = dict(graph.nodes)
     for variable in read_and_updated:
         exchanged = {Endpoint(node.name, 0): variable for node in snapshots[variable]}
-        for name in _after(updates[variable], consumers):
+        for name in descendants(updates[variable], consumers):
             changed[name] = rewired(changed[name], exchanged)
     return Graph(changed.values())
-
-
-def _after(names: list[str], consumers: dict[str, list[Node]]) -> set[str]:
-    """Returns every node that runs after one of these."""
-    found: set[str] = set()
-    stack = list(names)
-    while stack:
-        for node in consumers[stack.pop()]:
-            if node.name not in found:
-                found.add(node.name)
-                stack.append(node.name)
-    return found

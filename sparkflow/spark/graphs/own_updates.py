@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import sparkflow as tf
-from sparkflow.graph.operation import Operation
+from sparkflow.graph.operation import Operation, ancestors
 from sparkflow_runtime.ops import registry
 
 _log = logging.getLogger(__name__)
@@ -26,8 +26,9 @@ def require_replicated(train_op: Any, updates: Sequence[Operation], sync_mode: s
     Raises:
         ValueError: The step runs no update of an optimizer.
     """
-    step = _before([_operation(train_op)])
-    replicated = [op for op in updates if op in step or op.graph is not _operation(train_op).graph]
+    run = train_op if isinstance(train_op, Operation) else tf.convert_to_tensor(train_op).op
+    step = ancestors([run])
+    replicated = [op for op in updates if op in step or op.graph is not run.graph]
     if not replicated:
         raise ValueError(
             f"With syncMode={sync_mode!r} the train_op must come from an optimizer's "
@@ -37,7 +38,7 @@ def require_replicated(train_op: Any, updates: Sequence[Operation], sync_mode: s
         variable._to_tensor(as_ref=True).op.outputs[0]: variable
         for variable in tf.trainable_variables()
     }
-    for op in step - _before(replicated):
+    for op in step - ancestors(replicated):
         kind = registry.find(op.type)
         variable = trainable.get(op.inputs[0]) if op.inputs else None
         if variable is not None and kind.stateful and not kind.only_reads:
@@ -50,21 +51,3 @@ def require_replicated(train_op: Any, updates: Sequence[Operation], sync_mode: s
                 sync_mode,
             )
             return
-
-
-def _operation(each: Any) -> Operation:
-    found: Operation = each if isinstance(each, Operation) else tf.convert_to_tensor(each).op
-    return found
-
-
-def _before(ops: Sequence[Operation]) -> set[Operation]:
-    """The operations and all that they wait for."""
-    found: set[Operation] = set()
-    stack = list(ops)
-    while stack:
-        op = stack.pop()
-        if op not in found:
-            found.add(op)
-            stack += [tensor.op for tensor in op.inputs]
-            stack += op.control_inputs
-    return found

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from sparkflow.graph.messages.importing import import_graph_def
 from sparkflow.graph.nodes.reach import ALL
-from sparkflow.graph.operation import Operation
+from sparkflow.graph.operation import Operation, ancestors
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.values.indexed_slices import IndexedSlices
 from sparkflow.ops.elementwise import elementwise
@@ -245,15 +245,8 @@ class MicroBatches(Wrapping):
 
     def _before(self, ops: Iterable[Operation]) -> list[Operation]:
         """The operations and all that they need, in the order in which they were made."""
-        found: set[str] = set()
-        todo = list(ops)
-        while todo:
-            op = todo.pop()
-            if op.name not in found:
-                found.add(op.name)
-                todo += [tensor.op for tensor in op.inputs]
-                todo += op.control_inputs
-        return [op for op in self.graph.get_operations() if op.name in found]
+        found = ancestors(ops)
+        return [op for op in self.graph.get_operations() if op in found]
 
     def _give_turns(self, names: Iterable[str], number: int) -> None:
         find = self.graph.get_operation_by_name

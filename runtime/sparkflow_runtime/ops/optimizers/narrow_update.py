@@ -111,12 +111,7 @@ class NarrowUpdate(DenseUpdate):
     ) -> None:
         grad = inputs[self.grad_at]
         require_same_shape(variable, arrays[0], "the gradient", grad)
-        flat = [array.reshape(-1) for array in (np.ascontiguousarray(grad), *arrays)]
-        for start in range(0, grad.size, BLOCK_ELEMENTS):
-            update, table, *slots = (each[start : start + BLOCK_ELEMENTS] for each in flat)
-            wide = widened(table)
-            step(update, [wide, *slots], inputs)
-            table[...] = store(wide)
+        _in_blocks(step, store, np.ascontiguousarray(grad), arrays, inputs)
 
 
 class NarrowRowUpdate(NarrowUpdate, RowUpdate):
@@ -139,20 +134,27 @@ class NarrowRowUpdate(NarrowUpdate, RowUpdate):
         step(update, held, inputs)
         held[0] = store(held[0])
         if step.other_rows != UNCHANGED:
-            _decay(step, store, arrays, inputs)
+            nothing = np.broadcast_to(np.float32(0), arrays[0].shape)
+            changed_by = store if step.other_rows == ZERO_GRADIENT else None
+            _in_blocks(step, changed_by, nothing, arrays, inputs)
         for array, new in zip(arrays, held, strict=True):
             _put(array, rows, new)
 
 
-def _decay(step: _Step, store: _Rounding, arrays: Sequence[Array], inputs: Sequence[Any]) -> None:
-    """Updates all rows for a gradient of 0."""
-    flat = [array.reshape(-1) for array in arrays]
-    nothing = np.zeros(min(flat[0].size, BLOCK_ELEMENTS), np.float32)
-    for start in range(0, flat[0].size, BLOCK_ELEMENTS):
-        table, *slots = (each[start : start + BLOCK_ELEMENTS] for each in flat)
+def _in_blocks(
+    step: _Step,
+    store: _Rounding | None,
+    grad: Array,
+    arrays: Sequence[Array],
+    inputs: Sequence[Any],
+) -> None:
+    """Updates a variable and its slots, or the slots alone without `store`."""
+    flat = [array.reshape(-1) for array in (grad, *arrays)]
+    for start in range(0, grad.size, BLOCK_ELEMENTS):
+        update, table, *slots = (each[start : start + BLOCK_ELEMENTS] for each in flat)
         wide = widened(table)
-        step(nothing[: wide.size], [wide, *slots], inputs)
-        if step.other_rows == ZERO_GRADIENT:
+        step(update, [wide, *slots], inputs)
+        if store is not None:
             table[...] = store(wide)
 
 

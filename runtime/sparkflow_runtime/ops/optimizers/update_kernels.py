@@ -52,9 +52,7 @@ class UpdateKernel:
 
 @functools.cache
 def update_kernel(
-    rule: Rule,
-    args: tuple[tuple[str, DType, bool], ...],
-    flags: tuple[tuple[str, bool], ...],
+    rule: Rule, args: tuple[tuple[str, DType, bool], ...], flags: tuple[tuple[str, bool], ...]
 ) -> UpdateKernel:
     """Returns the kernel of an update.
 

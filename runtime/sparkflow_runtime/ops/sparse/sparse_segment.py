@@ -151,12 +151,9 @@ class _SparseSegmentGrad(Op):
         rows = scalar(output_dim0, "output_dim0")
         check_indices(xp, indices, rows)
         check_indices(xp, segment_ids, grad.shape[0])
-        shares = grad
         if self.way != "sum":
-            counts = xp.maximum(xp.bincount(segment_ids, minlength=grad.shape[0]), 1)
-            counts = counts.astype(grad.dtype).reshape(-1, *(1,) * (grad.ndim - 1))
-            shares = grad / (xp.sqrt(counts) if self.way == "root" else counts)
-        return sum_by_segment(xp, shares, indices, rows, segment_ids)
+            grad = mean_by_segment(xp, grad, segment_ids, root=self.way == "root")
+        return sum_by_segment(xp, grad, indices, rows, segment_ids)
 
     def gradient(self, g: GraphBuilder, op: OperationView, dy: Tensor) -> tuple[Any, ...]:
         """Linear: the same lookup and sum of the incoming gradient."""

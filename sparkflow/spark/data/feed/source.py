@@ -204,7 +204,7 @@ class TrainingSource(RowSource):
             and plan.shuffle
             and (epoch, step) == (0, 0)
         ):
-            yield from self._padded(self._draw_arrivals(), 0, 0, plan.batch_size)
+            yield from self._padded(self._draw_arrivals(), 0, 0, plan.batch_size, None)
             epoch = 1
         self._wait_for_all_rows()
         if plan.shards is not None:
@@ -220,22 +220,22 @@ class TrainingSource(RowSource):
             )
             rest = order[step * plan.batch_size :]
             portions = self._portions(rest, plan.batch_size)
-            yield from self._padded(portions, step, number, plan.batch_size)
+            yield from self._padded(portions, step, number, plan.batch_size, in_order)
             step = 0
 
     def _draw_shards(self, shards: Shards, epoch: int, step: int) -> Iterator[Portion]:
         """Batches that join one batch of each shard, in each shard's own order."""
         plan = self._plan
         size = plan.batch_size
-        of_shards = shards.cut(self._worker, self._table.numbers_in_order(), self._table.in_order())
+        in_order = self._table.in_order()
+        of_shards = shards.cut(self._worker, self._table.numbers_in_order(), in_order)
         for number in range(epoch, plan.epochs):
             orders = [
                 shuffled(rows, plan.seed, shard, number) if plan.shuffle else rows
                 for shard, rows in of_shards
             ]
-            yield from self._padded(
-                self._joined(orders, step, size), step, number, size * len(orders)
-            )
+            batches = self._joined(orders, step, size)
+            yield from self._padded(batches, step, number, size * len(orders), in_order)
             step = 0
 
     def _joined(self, orders: Sequence[Positions], step: int, size: int) -> Iterator[Portion]:
@@ -274,7 +274,12 @@ class TrainingSource(RowSource):
             yield self._table.take(drawn, size), _counts(len(drawn), size)
 
     def _padded(
-        self, portions: Iterator[Portion], step: int, epoch: int, size: int
+        self,
+        portions: Iterator[Portion],
+        step: int,
+        epoch: int,
+        size: int,
+        in_order: Positions | None,
     ) -> Iterator[Portion]:
         """Adds batches of weight 0 until the epoch has all its steps.
 
@@ -286,13 +291,16 @@ class TrainingSource(RowSource):
             step: Steps of the epoch that are over.
             epoch: From 0.
             size: The number of rows in a batch.
+            in_order: The rows by their numbers; None if they are not complete yet.
         """
         for batches, counts in portions:
             step += len(batches)
             yield batches, counts
         if step >= self._plan.steps_per_epoch:
             return
-        order = shuffled(self._table.in_order(), self._plan.seed, self._worker, epoch)
+        if in_order is None:
+            in_order = self._table.in_order()
+        order = shuffled(in_order, self._plan.seed, self._worker, epoch)
         for number in range(step, self._plan.steps_per_epoch):
             if len(order) > size:
                 chosen = order[np.arange(number * size, (number + 1) * size) % len(order)]
