@@ -24,7 +24,8 @@ def test_tables_and_resource_variables_under_a_device_setter(cluster):
         optimizer = tf.train.SyncReplicasOptimizer(tf.train.GradientDescentOptimizer(0.1), 1, 1)
         loss = tf.reduce_sum(tf.nn.embedding_lookup(v, [[1, 2, 3]]))
         train = optimizer.minimize(loss, global_step=step)
-        hook = optimizer.make_session_run_hook(True)
+        # Without a token at the start, a step ends when its update has been applied.
+        hook = optimizer.make_session_run_hook(True, num_tokens=0)
         with tf.train.MonitoredTrainingSession(
             cluster.target("worker", 0), hooks=[hook], save_checkpoint_secs=None
         ) as session:
