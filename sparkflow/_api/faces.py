@@ -43,15 +43,16 @@ MODULES: Final = (
 """The modules of `tf.` that have code of their own."""
 
 PACKAGES: Final[Mapping[str, str]] = {
-    "estimator": "export inputs",
+    "estimator": "experimental export inputs",
     "io": "gfile",
     "train": "queue_runner",
 }
 """Those of them that offer what others define; and the modules in them that are public."""
 
 CONTRIB: Final = (
-    "crf data distributions eager feature_column framework layers learn legacy_seq2seq lookup "
-    "losses metrics nn opt predictor rnn seq2seq slim staging summary tensorboard training util"
+    "crf data distributions eager estimator feature_column framework layers learn legacy_seq2seq "
+    "lookup losses metrics nn opt predictor rnn seq2seq signal slim staging summary tensorboard "
+    "training util"
 )
 """Those of `tf.contrib.`."""
 

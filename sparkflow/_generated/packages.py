@@ -5,7 +5,7 @@ from typing import Final
 
 HOMES: Final[Mapping[str, Mapping[str, str]]] = {
     "estimator": {
-        "sparkflow.estimator.add_metrics": "add_metrics",
+        "sparkflow.estimator.adding_metrics": "add_metrics",
         "sparkflow.estimator.estimator": "Estimator",
         "sparkflow.estimator.estimator_spec": "EstimatorSpec",
         "sparkflow.estimator.exporters": "BestExporter Exporter FinalExporter LatestExporter",
@@ -14,9 +14,11 @@ HOMES: Final[Mapping[str, Mapping[str, str]]] = {
         "sparkflow.estimator.training": "EvalSpec TrainSpec train_and_evaluate",
         "sparkflow.estimator.warm_start": "WarmStartSettings",
         "sparkflow.legacy.estimators.baseline": "BaselineClassifier BaselineRegressor",
-        "sparkflow.legacy.estimators.combined": "DNNLinearCombinedClassifier DNNLinearCombinedRegressor",
-        "sparkflow.legacy.estimators.dnn": "DNNClassifier DNNRegressor",
-        "sparkflow.legacy.estimators.linear": "LinearClassifier LinearRegressor",
+        "sparkflow.legacy.estimators.combined": (
+            "DNNLinearCombinedClassifier DNNLinearCombinedEstimator DNNLinearCombinedRegressor"
+        ),
+        "sparkflow.legacy.estimators.dnn": "DNNClassifier DNNEstimator DNNRegressor",
+        "sparkflow.legacy.estimators.linear": "LinearClassifier LinearEstimator LinearRegressor",
         "sparkflow.legacy.estimators.parse_specs": "classifier_parse_example_spec regressor_parse_example_spec",
         "sparkflow.train.checkpoints.warm_starting": "VocabInfo",
         "sparkflow.train.hooks.checkpoint_hook": "CheckpointSaverHook CheckpointSaverListener",
@@ -137,7 +139,7 @@ HOMES: Final[Mapping[str, Mapping[str, str]]] = {
 """Per package and module that defines something, the names."""
 
 SUBMODULES: Final[Mapping[str, str]] = {
-    "estimator": "export inputs",
+    "estimator": "experimental export inputs",
     "io": "gfile",
     "train": "queue_runner",
 }

@@ -1,7 +1,7 @@
 """What `tf.estimator` offers, by module that defines it. Made by `scripts/generate_api.py`."""
 
-from sparkflow.estimator import export, inputs
-from sparkflow.estimator.add_metrics import add_metrics
+from sparkflow.estimator import experimental, export, inputs
+from sparkflow.estimator.adding_metrics import add_metrics
 from sparkflow.estimator.estimator import Estimator
 from sparkflow.estimator.estimator_spec import EstimatorSpec
 from sparkflow.estimator.exporters import BestExporter, Exporter, FinalExporter, LatestExporter
@@ -12,10 +12,11 @@ from sparkflow.estimator.warm_start import WarmStartSettings
 from sparkflow.legacy.estimators.baseline import BaselineClassifier, BaselineRegressor
 from sparkflow.legacy.estimators.combined import (
     DNNLinearCombinedClassifier,
+    DNNLinearCombinedEstimator,
     DNNLinearCombinedRegressor,
 )
-from sparkflow.legacy.estimators.dnn import DNNClassifier, DNNRegressor
-from sparkflow.legacy.estimators.linear import LinearClassifier, LinearRegressor
+from sparkflow.legacy.estimators.dnn import DNNClassifier, DNNEstimator, DNNRegressor
+from sparkflow.legacy.estimators.linear import LinearClassifier, LinearEstimator, LinearRegressor
 from sparkflow.legacy.estimators.parse_specs import (
     classifier_parse_example_spec,
     regressor_parse_example_spec,
@@ -51,7 +52,9 @@ __all__ = [
     "CheckpointSaverHook",
     "CheckpointSaverListener",
     "DNNClassifier",
+    "DNNEstimator",
     "DNNLinearCombinedClassifier",
+    "DNNLinearCombinedEstimator",
     "DNNLinearCombinedRegressor",
     "DNNRegressor",
     "Estimator",
@@ -64,6 +67,7 @@ __all__ = [
     "GlobalStepWaiterHook",
     "LatestExporter",
     "LinearClassifier",
+    "LinearEstimator",
     "LinearRegressor",
     "LoggingTensorHook",
     "ModeKeys",
@@ -84,6 +88,7 @@ __all__ = [
     "WarmStartSettings",
     "add_metrics",
     "classifier_parse_example_spec",
+    "experimental",
     "export",
     "inputs",
     "regressor_parse_example_spec",

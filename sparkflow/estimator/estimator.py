@@ -14,7 +14,7 @@ from absl import logging
 from sparkflow._api import export
 from sparkflow.estimator.broadcasts import warn_of_broadcasts
 from sparkflow.estimator.estimator_spec import EstimatorSpec
-from sparkflow.estimator.evaluation import StopAfterSteps, write_results
+from sparkflow.estimator.evaluation import StopAfterSteps, with_values, write_results
 from sparkflow.estimator.exporting import export_model
 from sparkflow.estimator.functions import (
     Inputs,
@@ -33,7 +33,7 @@ from sparkflow.metrics import mean
 from sparkflow.ops.control.ordering import group
 from sparkflow.ops.random.random import set_random_seed
 from sparkflow.summary.summaries import scalar
-from sparkflow.train.checkpoints.reading import list_variables, load_checkpoint, load_variable
+from sparkflow.train.checkpoints.reading import list_variables, load_variable, saved_step
 from sparkflow.train.checkpoints.saver import Saver
 from sparkflow.train.checkpoints.state_file import latest_checkpoint
 from sparkflow.train.clusters.device_setter import replica_device_setter
@@ -158,7 +158,7 @@ class Estimator:
             raise ValueError("Can not provide both steps and max_steps.")
         _positive(steps, "steps")
         _positive(max_steps, "max_steps")
-        if max_steps is not None and self._global_step() >= max_steps:
+        if max_steps is not None and saved_step(self._model_dir) >= max_steps:
             logging.info("Skipping training since max_steps has already saved.")
             return self
         all_hooks = _checked_hooks(hooks)
@@ -199,34 +199,7 @@ class Estimator:
                 "evaluate.",
                 self._model_dir,
             )
-        all_hooks = _checked_hooks(hooks)
-        with _new_graph(self._config) as graph:
-            inputs, spec = self._built(input_fn, ModeKeys.EVAL)
-            metrics = dict(spec.eval_metric_ops)
-            if LOSS in metrics:
-                raise ValueError(
-                    f'Metric with name "{LOSS}" is not allowed, because Estimator already defines '
-                    "a default metric with the same name."
-                )
-            metrics[LOSS] = mean(spec.loss)
-            update = group(*(pair[1] for pair in metrics.values()))
-            final = FinalOpsHook(
-                {**{key: pair[0] for key, pair in metrics.items()}, _STEP: get_global_step(graph)}
-            )
-            all_hooks += [*inputs.hooks, *spec.evaluation_hooks]
-            if steps is not None:
-                all_hooks.append(StopAfterSteps(steps))
-            creator = ChiefSessionCreator(
-                scaffold=spec.scaffold or Scaffold(),
-                checkpoint_filename_with_path=path,
-                master=self._config.evaluation_master,
-                config=self._config.session_config,
-            )
-            with MonitoredSession(creator, [*all_hooks, final]) as session:
-                run_loop(session, update)
-        results = dict(final.final_ops_values)
-        write_results(self.eval_dir(name), results, path)
-        return results
+        return self._evaluate(input_fn, steps, hooks, name, path, {})
 
     def predict(
         self,
@@ -346,6 +319,46 @@ class Estimator:
         )
         return inputs, spec
 
+    def _evaluate(
+        self,
+        input_fn: Callable[..., Any],
+        steps: int | None,
+        hooks: Sequence[SessionRunHook] | None,
+        name: str | None,
+        path: str | None,
+        values: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """Evaluates a checkpoint, or values of variables by name; see `evaluate`."""
+        all_hooks = _checked_hooks(hooks)
+        with _new_graph(self._config) as graph:
+            inputs, spec = self._built(input_fn, ModeKeys.EVAL)
+            metrics = dict(spec.eval_metric_ops)
+            if LOSS in metrics:
+                raise ValueError(
+                    f'Metric with name "{LOSS}" is not allowed, because Estimator already defines '
+                    "a default metric with the same name."
+                )
+            metrics[LOSS] = mean(spec.loss)
+            update = group(*(pair[1] for pair in metrics.values()))
+            final = FinalOpsHook(
+                {**{key: pair[0] for key, pair in metrics.items()}, _STEP: get_global_step(graph)}
+            )
+            all_hooks += [*inputs.hooks, *spec.evaluation_hooks]
+            if steps is not None:
+                all_hooks.append(StopAfterSteps(steps))
+            scaffold = spec.scaffold or Scaffold()
+            creator = ChiefSessionCreator(
+                scaffold=with_values(scaffold, values) if values else scaffold,
+                checkpoint_filename_with_path=path,
+                master=self._config.evaluation_master,
+                config=self._config.session_config,
+            )
+            with MonitoredSession(creator, [*all_hooks, final]) as session:
+                run_loop(session, update)
+        results = dict(final.final_ops_values)
+        write_results(self.eval_dir(name), results, path)
+        return results
+
     def _train(
         self, input_fn: Callable[..., Any], hooks: list[SessionRunHook], listeners: list[Any]
     ) -> Any:
@@ -427,12 +440,6 @@ class Estimator:
                 )
             present[0]._listeners = [*present[0]._listeners, *listeners]
         return made
-
-    def _global_step(self) -> int:
-        path = latest_checkpoint(self._model_dir)
-        if not path:
-            return 0
-        return int(load_checkpoint(path).get_tensor(GraphKeys.GLOBAL_STEP))
 
     def _require_checkpoint(self) -> None:
         if not latest_checkpoint(self._model_dir):

@@ -1,14 +1,16 @@
-"""How an evaluation ends, and where its results are written."""
+"""How an evaluation ends, and where its results are written to and read from."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from absl import logging
 
 from sparkflow.graph.collections import GraphKeys
+from sparkflow.graph.scopes import get_collection
+from sparkflow.io import gfile
 from sparkflow.summary.writer import FileWriterCache
 from sparkflow.train.session_run_hook import (
     LoopLimits,
@@ -16,6 +18,9 @@ from sparkflow.train.session_run_hook import (
     SessionRunHook,
     SessionRunValues,
 )
+from sparkflow.train.sessions.scaffold import Scaffold
+from sparkflow_runtime.errors import DataLossError
+from sparkflow_runtime.events.event_file import read_events
 from sparkflow_runtime.protos.summary_pb2 import Summary
 
 
@@ -48,6 +53,25 @@ class StopAfterSteps(SessionRunHook):
         self.after_run(run_context, run_values)
 
 
+def with_values(scaffold: Scaffold, values: Mapping[str, Any]) -> Scaffold:
+    """Returns a scaffold that gives variables of the default graph values after initialising them.
+
+    Args:
+        scaffold: Everything else.
+        values: By the names of variables; others keep their initial values.
+    """
+    first = scaffold.init_fn
+
+    def load(_: Scaffold, session: Any) -> None:
+        if first is not None:
+            first(session)
+        for variable in get_collection(GraphKeys.GLOBAL_VARIABLES):
+            if variable.op.name in values:
+                variable.load(values[variable.op.name], session)
+
+    return Scaffold(init_fn=load, copy_from_scaffold=scaffold)
+
+
 def write_results(directory: str, results: Mapping[str, Any], checkpoint_path: Any) -> None:
     """Writes numbers, and summaries that are serialised, as one event.
 
@@ -75,3 +99,24 @@ def write_results(directory: str, results: Mapping[str, Any], checkpoint_path: A
     writer = FileWriterCache.get(directory)
     writer.add_summary(summary, step)
     writer.flush()
+
+
+def read_results(pattern: str) -> Iterator[tuple[int, dict[str, float]]]:
+    """Yields the step and the numbers, by name, of each evaluation that was written to files.
+
+    Args:
+        pattern: The paths of event files. A file that is being written is read as far as it is
+            whole.
+    """
+    for path in sorted(gfile.glob(pattern)):
+        try:
+            for event in read_events(path):
+                found = {
+                    value.tag: value.simple_value
+                    for value in event.summary.value
+                    if value.HasField("simple_value")
+                }
+                if found:
+                    yield event.step, found
+        except DataLossError as error:
+            logging.warning("The rest of %s is left out: %s", path, error)

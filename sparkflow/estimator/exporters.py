@@ -9,8 +9,8 @@ from typing import Any
 from absl import logging
 
 from sparkflow._api import export
+from sparkflow.estimator.evaluation import read_results
 from sparkflow.io import gfile
-from sparkflow_runtime.events.event_file import read_events
 
 
 @export("estimator.Exporter")
@@ -201,17 +201,9 @@ class BestExporter(_SavedModelExporter):
     def _before(self, pattern: str) -> Mapping[str, Any] | None:
         """The best result that event files tell of."""
         best: Mapping[str, Any] | None = None
-        for path in sorted(gfile.glob(pattern)):
-            for event in read_events(path):
-                found = {
-                    value.tag: value.simple_value
-                    for value in event.summary.value
-                    if value.HasField("simple_value")
-                }
-                if found and (
-                    best is None or self._better(best_eval_result=best, current_eval_result=found)
-                ):
-                    best = found
+        for _, found in read_results(pattern):
+            if best is None or self._better(best_eval_result=best, current_eval_result=found):
+                best = found
         return best
 
 

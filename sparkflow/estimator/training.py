@@ -293,8 +293,7 @@ class _Evaluation:
     def _finished(self) -> bool:
         if self._seen is None:
             return False
-        step = int(load_checkpoint(self._seen).get_tensor(GraphKeys.GLOBAL_STEP))
-        return self._is_last(step)
+        return self._is_last(int(load_checkpoint(self._seen).get_tensor(GraphKeys.GLOBAL_STEP)))
 
     def _is_last(self, step: int) -> bool:
         return self._max_steps is not None and step >= self._max_steps

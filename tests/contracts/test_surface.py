@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import sparkflow as tf
+from sparkflow._generated import names, packages as packages_
 
 ROOT = Path(__file__).parents[2]
 OPS = ROOT / "sparkflow" / "ops"
@@ -28,6 +29,20 @@ def test_public_names_besides_tensorflows_are_listed():
     command = [sys.executable, "scripts/generate_public_api.py", "--check"]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("", "")
+
+
+def test_no_public_name_is_that_of_a_module_beside_it():
+    """Whoever imported the module would get it in the place of the function."""
+    packages = {"": names.HOMES, **packages_.HOMES}
+    found = [
+        f"tf.{package}.{last}"
+        for package, homes in packages.items()
+        for listed in homes.values()
+        for last in (each.rpartition(":")[2] for each in listed.split())
+        for folder in [ROOT.joinpath("sparkflow", *package.split("."))]
+        if (folder / f"{last}.py").exists() or (folder / last / "__init__.py").exists()
+    ]
+    assert found == []
 
 
 def adds_one_node(function):

@@ -20,4 +20,4 @@ def test_the_example_runs(code: str, tmp_path: Path) -> None:
 
 
 def test_every_example_is_found() -> None:
-    assert len(EXAMPLES) == PAGE.read_text().count("```python") == 4
+    assert len(EXAMPLES) == PAGE.read_text().count("```python") == 5

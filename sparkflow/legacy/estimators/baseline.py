@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sparkflow._api import export
-from sparkflow.estimator.canned.heads import Head, RegressionHead, classifier_head
+from sparkflow.estimator.canned.head import Head
+from sparkflow.estimator.canned.heads import RegressionHead, classifier_head
 from sparkflow.estimator.canned.optimizers import optimizer_of
 from sparkflow.estimator.estimator import Estimator
 from sparkflow.estimator.estimator_spec import EstimatorSpec

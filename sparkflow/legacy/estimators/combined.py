@@ -1,4 +1,4 @@
-"""`DNNLinearCombinedClassifier`, `DNNLinearCombinedRegressor`: wide and deep models."""
+"""Wide and deep models: `DNNLinearCombinedClassifier` and its like."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from sparkflow._api import export
-from sparkflow.estimator.canned.heads import Head, RegressionHead, classifier_head
+from sparkflow.estimator.canned.head import Head, checked_head
+from sparkflow.estimator.canned.heads import RegressionHead, classifier_head
 from sparkflow.estimator.canned.models import deep_logits, linear_learning_rate, linear_logits
 from sparkflow.estimator.canned.optimizers import optimizer_of
 from sparkflow.estimator.estimator import Estimator
@@ -199,3 +200,59 @@ class DNNLinearCombinedRegressor(Estimator):
             linear_sparse_combiner,
         )
         super().__init__(model_fn, model_dir, config, warm_start_from=warm_start_from)
+
+
+@export("estimator.DNNLinearCombinedEstimator")
+class DNNLinearCombinedEstimator(Estimator):
+    """A wide and deep model with a head of one's own.
+
+    Args:
+        head: A head, such as one of `tf.contrib.estimator`.
+        model_dir: As for `Estimator`.
+        linear_feature_columns: Columns of the linear model.
+        linear_optimizer: A name, a function, or an optimizer; FTRL with a rate of at most 0.005.
+        dnn_feature_columns: Dense columns of the deep model.
+        dnn_optimizer: A name, a function, or an optimizer; Adagrad with a rate of 0.05.
+        dnn_hidden_units: The sizes of the hidden layers.
+        dnn_activation_fn: The activation function of the hidden layers.
+        dnn_dropout: The fraction of units dropped in training; None for none.
+        input_layer_partitioner: Partitions the variables.
+        config: As for `Estimator`.
+        batch_norm: Whether to apply batch normalization to each hidden layer.
+        linear_sparse_combiner: How to combine the weights of an example's categories.
+
+    Raises:
+        TypeError: It is no head.
+        ValueError: As for `DNNLinearCombinedClassifier`.
+    """
+
+    def __init__(
+        self,
+        head: Head,
+        model_dir: Any = None,
+        linear_feature_columns: Sequence[Any] | None = None,
+        linear_optimizer: Any = "Ftrl",
+        dnn_feature_columns: Sequence[Any] | None = None,
+        dnn_optimizer: Any = "Adagrad",
+        dnn_hidden_units: Sequence[int] | None = None,
+        dnn_activation_fn: Callable[..., Any] | None = relu,
+        dnn_dropout: float | None = None,
+        input_layer_partitioner: Any = None,
+        config: Any = None,
+        batch_norm: bool = False,
+        linear_sparse_combiner: str = "sum",
+    ) -> None:
+        model_fn = _combined(
+            checked_head(head),
+            linear_feature_columns,
+            linear_optimizer,
+            dnn_feature_columns,
+            dnn_optimizer,
+            dnn_hidden_units,
+            dnn_activation_fn,
+            dnn_dropout,
+            input_layer_partitioner,
+            batch_norm,
+            linear_sparse_combiner,
+        )
+        super().__init__(model_fn, model_dir, config)

@@ -1,4 +1,4 @@
-"""`DNNClassifier`, `DNNRegressor`."""
+"""`DNNClassifier`, `DNNRegressor`, `DNNEstimator`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from sparkflow._api import export
-from sparkflow.estimator.canned.heads import Head, RegressionHead, classifier_head
+from sparkflow.estimator.canned.head import Head, checked_head
+from sparkflow.estimator.canned.heads import RegressionHead, classifier_head
 from sparkflow.estimator.canned.models import deep_logits
 from sparkflow.estimator.canned.optimizers import optimizer_of
 from sparkflow.estimator.estimator import Estimator
@@ -139,4 +140,44 @@ class DNNRegressor(Estimator):
         head = RegressionHead(label_dimension, weight_column, loss_reduction)
         given = (hidden_units, feature_columns, optimizer, activation_fn, dropout)
         model_fn = _deep(head, *given, input_layer_partitioner, batch_norm)
+        super().__init__(model_fn, model_dir, config, warm_start_from=warm_start_from)
+
+
+@export("estimator.DNNEstimator")
+class DNNEstimator(Estimator):
+    """A deep model with a head of one's own; other arguments as for `DNNClassifier`.
+
+    Args:
+        head: A head, such as one of `tf.contrib.estimator`.
+        hidden_units: The sizes of the hidden layers.
+        feature_columns: The feature columns, which must be dense.
+        model_dir: As for `Estimator`.
+        optimizer: A name, a function, or an optimizer; Adagrad with a rate of 0.05.
+        activation_fn: The activation function of the hidden layers.
+        dropout: The fraction of units dropped in training; None for none.
+        input_layer_partitioner: Partitions the variables.
+        config: As for `Estimator`.
+        warm_start_from: As for `Estimator`.
+        batch_norm: Whether to apply batch normalization to each hidden layer.
+
+    Raises:
+        TypeError: It is no head.
+    """
+
+    def __init__(
+        self,
+        head: Head,
+        hidden_units: Sequence[int],
+        feature_columns: Sequence[Any],
+        model_dir: Any = None,
+        optimizer: Any = "Adagrad",
+        activation_fn: Callable[..., Any] | None = relu,
+        dropout: float | None = None,
+        input_layer_partitioner: Any = None,
+        config: Any = None,
+        warm_start_from: Any = None,
+        batch_norm: bool = False,
+    ) -> None:
+        given = (hidden_units, feature_columns, optimizer, activation_fn, dropout)
+        model_fn = _deep(checked_head(head), *given, input_layer_partitioner, batch_norm)
         super().__init__(model_fn, model_dir, config, warm_start_from=warm_start_from)

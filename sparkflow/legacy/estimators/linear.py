@@ -1,4 +1,4 @@
-"""`LinearClassifier`, `LinearRegressor`."""
+"""`LinearClassifier`, `LinearRegressor`, `LinearEstimator`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from sparkflow._api import export
-from sparkflow.estimator.canned.heads import Head, RegressionHead, classifier_head
+from sparkflow.estimator.canned.head import Head, checked_head
+from sparkflow.estimator.canned.heads import RegressionHead, classifier_head
 from sparkflow.estimator.canned.models import linear_learning_rate, linear_logits
 from sparkflow.estimator.canned.optimizers import optimizer_of
 from sparkflow.estimator.estimator import Estimator
@@ -108,4 +109,38 @@ class LinearRegressor(Estimator):
     ) -> None:
         head = RegressionHead(label_dimension, weight_column, loss_reduction)
         model_fn = _linear(head, feature_columns, optimizer, sparse_combiner, partitioner)
+        super().__init__(model_fn, model_dir, config, warm_start_from=warm_start_from)
+
+
+@export("estimator.LinearEstimator")
+class LinearEstimator(Estimator):
+    """A linear model with a head of one's own.
+
+    Args:
+        head: A head, such as one of `tf.contrib.estimator`.
+        feature_columns: The feature columns.
+        model_dir: As for `Estimator`.
+        optimizer: A name, a function, or an optimizer; FTRL with a rate of at most 0.2.
+        config: As for `Estimator`.
+        partitioner: Partitions the variables.
+        sparse_combiner: How to combine the weights of an example's categories.
+        warm_start_from: As for `Estimator`.
+
+    Raises:
+        TypeError: It is no head.
+    """
+
+    def __init__(
+        self,
+        head: Head,
+        feature_columns: Sequence[Any],
+        model_dir: Any = None,
+        optimizer: Any = "Ftrl",
+        config: Any = None,
+        partitioner: Any = None,
+        sparse_combiner: str = "sum",
+        warm_start_from: Any = None,
+    ) -> None:
+        given = (feature_columns, optimizer, sparse_combiner, partitioner)
+        model_fn = _linear(checked_head(head), *given)
         super().__init__(model_fn, model_dir, config, warm_start_from=warm_start_from)

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import sparkflow as tf
-from sparkflow.estimator.canned.heads import BinaryHead, Head, MultiClassHead, RegressionHead
+from sparkflow.estimator.canned.head import Head
+from sparkflow.estimator.canned.heads import BinaryHead, MultiClassHead, RegressionHead
 from sparkflow.losses import Reduction
 from sparkflow.spark.estimators.optimizers import matrices
 from sparkflow.spark.estimators.statistics import Moments

@@ -11,6 +11,7 @@ import numpy as np
 from absl import logging
 
 from sparkflow._api import export
+from sparkflow.graph.collections import GraphKeys
 from sparkflow.train.checkpoints.state_file import latest_checkpoint
 from sparkflow_runtime.checkpoint.opening import open_checkpoint
 from sparkflow_runtime.dtypes import DType
@@ -103,6 +104,14 @@ def load_checkpoint(ckpt_dir_or_file: str | os.PathLike[str]) -> CheckpointReade
         NotFoundError: There is no such checkpoint.
     """
     return CheckpointReader(checkpoint_path(ckpt_dir_or_file))
+
+
+def saved_step(directory: str | os.PathLike[str]) -> int:
+    """The global step of the newest checkpoint of a directory, 0 if there is none."""
+    path = latest_checkpoint(directory)
+    if not path:
+        return 0
+    return int(load_checkpoint(path).get_tensor(GraphKeys.GLOBAL_STEP))
 
 
 @export("train.load_variable")
