@@ -157,7 +157,6 @@ ABSENT: Final[Mapping[str, str]] = {
     "types*": "annotate with tf.Tensor",
     "contrib.cudnn_rnn": "use tf.contrib.rnn.LSTMBlockFusedCell or tf.nn.dynamic_rnn",
     "contrib.grid_rnn": "use tf.nn.rnn_cell",
-    "contrib.image": "use tf.image",
     "contrib.memory_stats": "use RunOptions.FULL_TRACE with RunMetadata",
     "contrib.model_pruning": "mask the weights in the graph",
     "contrib.tensorrt": "run the graph in a session",

@@ -50,9 +50,9 @@ PACKAGES: Final[Mapping[str, str]] = {
 """Those of them that offer what others define; and the modules in them that are public."""
 
 CONTRIB: Final = (
-    "crf data distributions eager estimator feature_column framework layers learn legacy_seq2seq "
-    "lookup losses metrics nn opt predictor rnn seq2seq signal slim staging summary tensorboard "
-    "training util"
+    "crf data distributions eager estimator feature_column framework image layers learn "
+    "legacy_seq2seq lookup losses metrics nn opt predictor rnn seq2seq signal slim staging summary "
+    "tensorboard training util"
 )
 """Those of `tf.contrib.`."""
 

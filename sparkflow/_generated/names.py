@@ -262,8 +262,8 @@ MODULES: Final = (
 """The modules in `tf.`."""
 
 CONTRIB: Final = (
-    "crf data distributions eager estimator feature_column framework layers learn "
-    "legacy_seq2seq lookup losses metrics nn opt predictor rnn seq2seq signal slim "
-    "staging summary tensorboard training util"
+    "crf data distributions eager estimator feature_column framework image layers "
+    "learn legacy_seq2seq lookup losses metrics nn opt predictor rnn seq2seq signal "
+    "slim staging summary tensorboard training util"
 )
 """The modules in `tf.contrib.`."""
