@@ -30,6 +30,7 @@ from sparkflow_runtime.compiler.specialise import (
 from sparkflow_runtime.compiler.stages import Stages, split
 from sparkflow_runtime.compiler.storage import Kernels
 from sparkflow_runtime.errors import InternalError, InvalidArgumentError, OpError
+from sparkflow_runtime.ir.effects import has_effects
 from sparkflow_runtime.ir.function import Function, called, find
 from sparkflow_runtime.ir.node import ARG, RETVAL, Endpoint, Node
 from sparkflow_runtime.ir.strands import (
@@ -95,6 +96,8 @@ class Program:
     rehearse: Callable[[Sequence[Any]], object] | None = None
     in_strands: bool = False
     """Whether some of its nodes may run while others wait."""
+    repeatable: bool = False
+    """Whether nothing but its results tells how often it has run."""
 
     def run(self, step: StepContext | None, args: Sequence[Any]) -> tuple[Any, ...]:
         """Runs every node once, without numpy's warnings.
@@ -161,6 +164,11 @@ class Program:
         finally:
             end_rehearsal(outer)
 
+    def _is_outdated(self) -> bool:
+        """Whether a plan may have failed because another step gave a variable another shape."""
+        found = self.specialisations
+        return self.repeatable and found is not None and found.is_outdated
+
     def _run_located(
         self, planned: Planned | None, step: StepContext | None, args: Sequence[Any]
     ) -> tuple[Any, ...]:
@@ -169,6 +177,8 @@ class Program:
         except Exception as error:
             if planned is None:
                 made = located_in(error, self.lines_of())
+            elif self._is_outdated():
+                return self._run_located(None, step, args)
             else:
                 made = located_in(error, planned.lines_of)
             if made is error:
@@ -462,6 +472,7 @@ class _Compiler:
             any(_loops(node, self.context) for node in self.nodes),
             specialisations,
             None if specialisations is None else specialisations.statistics,
+            repeatable=not any(has_effects(node) and node.op != RETVAL for node in self.nodes),
         )
 
     def _numbers(self, op: str) -> tuple[int, ...]:

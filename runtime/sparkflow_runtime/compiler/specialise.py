@@ -365,12 +365,17 @@ class Specialisations:
         self._plans: OrderedDict[Signature, Planned | None] = OrderedDict()
         self._seen: dict[Signature, int] = {}
 
+    @property
+    def is_outdated(self) -> bool:
+        """Whether a variable has a shape that no plan expects."""
+        return self._resources.has_reshaped
+
     def find(self, args: Sequence[Any]) -> Planned | None:
         """Returns the plan for arguments of these shapes; None if there is none (yet)."""
         signature = _signature(args)
         plans = self._plans
         found = plans.get(signature)
-        if self._resources.has_reshaped:
+        if self.is_outdated:
             self.statistics.general += 1
             return None
         if found is None:
@@ -387,7 +392,7 @@ class Specialisations:
 
     def peek(self, args: Sequence[Any]) -> Planned | None:
         """Returns the existing plan for arguments of these shapes, if any."""
-        return None if self._resources.has_reshaped else self._plans.get(_signature(args))
+        return None if self.is_outdated else self._plans.get(_signature(args))
 
     def at_once(self, signature: Signature) -> Planned | None:
         """Returns the plan for a signature, created if necessary; None if that fails."""

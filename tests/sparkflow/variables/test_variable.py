@@ -139,3 +139,30 @@ def test_a_copy_for_readers_lies_where_it_is_asked_for():
 def test_it_is_no_sequence():
     with tf.Graph().as_default(), pytest.raises(TypeError, match="not iterable"):
         list(tf.Variable([1.0]))
+
+
+@pytest.mark.parametrize("size", [3, 3000])
+def test_a_step_may_find_that_another_one_has_changed_a_shape(size):
+    v = tf.Variable(tf.zeros([size]))
+    x = tf.placeholder(tf.float32, [None])
+    assign = tf.assign(v, x, validate_shape=False)
+    changes = []
+
+    def change():
+        """Another step, while this one runs with the shape that the variable had."""
+        if changes:
+            session.run(assign.op, {x: changes.pop()})
+        return np.float32(0)
+
+    zero = tf.py_func(change, [], tf.float32, stateful=False)
+    with tf.control_dependencies([zero]):
+        now = v.read_value()
+        found = [tf.reduce_sum(now * now) / 2.0, tf.concat([now, now + 1.0], 0)]
+    with tf.Session() as session:
+        session.run(v.initializer)
+        for _ in range(3):
+            session.run([zero, *found])
+        changes.append([1.0, 2.0])
+        _, halved, joined = session.run([zero, *found])
+    assert halved == 2.5
+    assert joined.tolist() == [1, 2, 2, 3]

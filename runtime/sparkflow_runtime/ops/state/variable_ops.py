@@ -246,14 +246,14 @@ class Assign(Op):
                     )
             if array is None or array.shape != shape:
                 kind = ref.dtype.as_numpy_dtype
+                if not shapes.is_compatible(ref.shape, shape):
+                    ref.note_reshaped()  # before another step can find the value
                 if xp is np:
                     fresh = ref.allocate(shape, kind)
                     fresh[...] = value
                     ref.array = fresh
                 else:
                     ref.array = xp.array(value, dtype=kind, order="C", copy=True)
-                if not shapes.is_compatible(ref.shape, shape):
-                    ref.note_reshaped()
             else:
                 # numpy copes with a value that overlaps the variable; cupy would race.
                 overlaps = xp.__name__ != "numpy" and xp.may_share_memory(array, value)
