@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
-from typing import Any, Final
-
-import numpy as np
+from collections.abc import Container, Sequence
+from typing import Any
 
 from sparkflow import logging
 from sparkflow.graph.messages.importing import import_graph_def
-from sparkflow_runtime.dtypes import resource
-from sparkflow_runtime.ir.graph_def import export_attr
+from sparkflow.graph.messages.variable_values import (
+    constant,
+    gives_reference,
+    hands_on,
+    node_name,
+    reads_handle,
+    replace_variables,
+)
+from sparkflow_runtime.ir.node import CLASS_ATTR, COLOCATION_PREFIX
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 from sparkflow_runtime.protos.node_def_pb2 import NodeDef
@@ -36,7 +41,7 @@ def must_run_on_cpu(node: Any, pin_variables_on_cpu: bool = False) -> bool:
         pin_variables_on_cpu: Count variables among them.
     """
     proto: NodeDef = node if isinstance(node, NodeDef) else node.node_def
-    if pin_variables_on_cpu and _gives_reference(proto):
+    if pin_variables_on_cpu and gives_reference(proto):
         return True
     if proto.op == "Const":
         return proto.attr["dtype"].type == _STRING or proto.attr["value"].tensor.dtype == _STRING
@@ -77,10 +82,27 @@ def extract_sub_graph(graph_def: GraphDef, dest_nodes: Sequence[str]) -> GraphDe
         if name in needed or name not in nodes:
             continue
         needed.add(name)
-        waiting += [_node_name(text) for text in nodes[name].input]
+        waiting += [node_name(text) for text in nodes[name].input]
     result = GraphDef(library=graph_def.library, versions=graph_def.versions)
     result.node.extend(node for node in graph_def.node if node.name in needed)
+    for node in result.node:
+        _keep_classes(node, needed)
     return result
+
+
+def _keep_classes(node: NodeDef, present: Container[str]) -> None:
+    """Drops the wish to be beside nodes that are not there: no graph with it could be imported."""
+    if CLASS_ATTR in node.attr:
+        prefix = COLOCATION_PREFIX.encode()
+        classes = [
+            each
+            for each in node.attr[CLASS_ATTR].list.s
+            if not each.startswith(prefix) or each.removeprefix(prefix).decode() in present
+        ]
+        if classes:
+            node.attr[CLASS_ATTR].list.s[:] = classes
+        else:
+            del node.attr[CLASS_ATTR]
 
 
 def convert_variables_to_constants(
@@ -102,6 +124,7 @@ def convert_variables_to_constants(
     Raises:
         AssertionError: A name is not in the graph.
         FailedPreconditionError: A variable has no value.
+        ValueError: Something takes a variable by its handle that cannot take its value.
     """
     inference = extract_sub_graph(input_graph_def, output_node_names)
     chosen = [
@@ -113,21 +136,9 @@ def convert_variables_to_constants(
     ]
     fetches = [_value_name(inference, node) for node in chosen]
     values = dict(zip([node.name for node in chosen], sess.run(fetches), strict=True))
-    result = GraphDef(library=inference.library, versions=inference.versions)
-    handles = {node.name for node in chosen if not _gives_reference(node)}
-    handles |= _passing(inference, handles)
-    for node in inference.node:
-        if node.name in values:
-            result.node.append(_constant(node, values[node.name]))
-        elif node.op in _OF_VALUES and _node_name(node.input[0]) in handles:
-            result.node.extend(_OF_VALUES[node.op](node))
-        elif node.name in handles:
-            copy = result.node.add()
-            copy.CopyFrom(node)
-            source = _source(inference, node)
-            copy.attr["T"].CopyFrom(source.attr["dtype"])
-        else:
-            result.node.append(node)
+    result = replace_variables(
+        inference, {node.name: constant(node, values[node.name]) for node in chosen}
+    )
     logging.info("Converted %d variables to const ops.", len(values))
     return result
 
@@ -175,9 +186,9 @@ def remove_training_nodes(
 def _behind(text: str, removed: dict[str, str]) -> str:
     """What an input reads once the nodes that pass values on are gone."""
     control = text.startswith("^")
-    while _node_name(text) in removed:
-        text = removed[_node_name(text)]
-    return f"^{_node_name(text)}" if control else text
+    while node_name(text) in removed:
+        text = removed[node_name(text)]
+    return f"^{node_name(text)}" if control else text
 
 
 def _require_graph_def(graph_def: Any) -> None:
@@ -185,16 +196,12 @@ def _require_graph_def(graph_def: Any) -> None:
         raise TypeError(f"graph_def must be a graph_pb2.GraphDef proto, but got {type(graph_def)}.")
 
 
-def _node_name(text: str) -> str:
-    return text.removeprefix("^").partition(":")[0]
-
-
 def _value_name(graph_def: GraphDef, variable: NodeDef) -> str:
     """The tensor to fetch for the value of a variable."""
-    if _gives_reference(variable):
+    if gives_reference(variable):
         return f"{variable.name}:0"
     for node in graph_def.node:
-        if _reads_handle(node) and _source(graph_def, node).name == variable.name:
+        if reads_handle(node) and _source(graph_def, node).name == variable.name:
             return f"{node.name}:0"
     return f"{variable.name}/Read/ReadVariableOp:0"
 
@@ -202,74 +209,6 @@ def _value_name(graph_def: GraphDef, variable: NodeDef) -> str:
 def _source(graph_def: GraphDef, node: NodeDef) -> NodeDef:
     """The node that a handle, or what is read of it, comes from."""
     nodes = {each.name: each for each in graph_def.node}
-    while _hands_on(node) or _reads_handle(node):
-        node = nodes[_node_name(node.input[0])]
+    while hands_on(node) or reads_handle(node):
+        node = nodes[node_name(node.input[0])]
     return node
-
-
-def _gives_reference(node: NodeDef) -> bool:
-    kind = registry.find(node.op)
-    return kind.is_variable and kind.signature.gives_references
-
-
-def _hands_on(node: NodeDef) -> bool:
-    kind = registry.find(node.op)
-    return (kind.passes_on or kind.checks) and len(kind.signature.inputs) == 1
-
-
-def _reads_handle(node: NodeDef) -> bool:
-    kind = registry.find(node.op)
-    return kind.reads_variable and kind.signature.inputs[0].dtype is resource
-
-
-def _passing(graph_def: GraphDef, handles: set[str]) -> set[str]:
-    """The nodes that pass handles on."""
-    found: set[str] = set()
-    for node in graph_def.node:
-        if _hands_on(node) and _node_name(node.input[0]) in handles | found:
-            found.add(node.name)
-    return found
-
-
-def _constant(variable: NodeDef, value: Any) -> NodeDef:
-    constant = NodeDef(name=variable.name, op="Const", device=variable.device)
-    constant.attr["dtype"].CopyFrom(variable.attr["dtype"])
-    constant.attr["value"].CopyFrom(export_attr(_array(value)))
-    return constant
-
-
-def _array(value: Any) -> Any:
-    return np.asarray(value, object) if isinstance(value, bytes) else np.asarray(value)
-
-
-def _identity(read: NodeDef) -> list[NodeDef]:
-    node = NodeDef(name=read.name, op="Identity", input=read.input, device=read.device)
-    node.attr["T"].CopyFrom(read.attr["dtype"])
-    return [node]
-
-
-def _gather(read: NodeDef) -> list[NodeDef]:
-    axis = NodeDef(name=f"{read.name}/axis", op="Const", device=read.device)
-    axis.attr["dtype"].type = _INT32  # type: ignore[assignment]  # the enum's numbers are ints
-    axis.attr["value"].CopyFrom(export_attr(_array(0).astype("int32")))
-    inputs = [read.input[0], read.input[1], axis.name, *read.input[2:]]
-    node = NodeDef(name=read.name, op="GatherV2", input=inputs, device=read.device)
-    node.attr["Tparams"].CopyFrom(read.attr["dtype"])
-    node.attr["Tindices"].CopyFrom(read.attr["Tindices"])
-    node.attr["Taxis"].type = _INT32  # type: ignore[assignment]  # the enum's numbers are ints
-    return [axis, node]
-
-
-def _gather_nd(read: NodeDef) -> list[NodeDef]:
-    node = NodeDef(name=read.name, op="GatherNd", input=read.input, device=read.device)
-    node.attr["Tparams"].CopyFrom(read.attr["dtype"])
-    node.attr["Tindices"].CopyFrom(read.attr["Tindices"])
-    return [node]
-
-
-_OF_VALUES: Final[Mapping[str, Callable[[NodeDef], list[NodeDef]]]] = {
-    "ReadVariableOp": _identity,
-    "ResourceGather": _gather,
-    "ResourceGatherNd": _gather_nd,
-}
-"""What stands for a node that reads a variable by its handle, once a constant is in its place."""

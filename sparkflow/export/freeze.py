@@ -7,12 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow.graph.messages.variable_values import (
+    constant,
+    gives_reference,
+    node_name,
+    replace_variables,
+)
+from sparkflow.graph_util import extract_sub_graph
 from sparkflow_runtime.errors import NotFoundError
+from sparkflow_runtime.ops import registry
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 from sparkflow_runtime.protos.node_def_pb2 import NodeDef
-from sparkflow_runtime.tensor_proto import export_constant
-
-_VARIABLE = "VariableV2"
 
 
 def prune_graph(graph_def: GraphDef, outputs: Iterable[str]) -> GraphDef:
@@ -21,25 +26,41 @@ def prune_graph(graph_def: GraphDef, outputs: Iterable[str]) -> GraphDef:
     Raises:
         NotFoundError: A node is missing.
     """
-    nodes = {node.name: node for node in graph_def.node}
-    waiting = [_node_name(name) for name in outputs]
-    needed: set[str] = set()
-    while waiting:
-        name = waiting.pop()
-        if name in needed:
-            continue
-        if name not in nodes:
+    wanted = [node_name(name) for name in outputs]
+    known = {node.name for node in graph_def.node}
+    for name in wanted:
+        if name not in known:
             raise NotFoundError(message=f"The graph has no node {name!r}")
-        needed.add(name)
-        waiting += [_node_name(source) for source in nodes[name].input]
-    pruned = GraphDef(versions=graph_def.versions, library=graph_def.library)
-    pruned.node.extend(node for node in graph_def.node if node.name in needed)
+    pruned = extract_sub_graph(graph_def, wanted)
+    for node in pruned.node:
+        for text in node.input:
+            if node_name(text) not in known:
+                raise NotFoundError(message=f"The graph has no node {node_name(text)!r}")
     return pruned
 
 
 def variable_names(graph_def: GraphDef) -> list[str]:
     """The names of the graph's variables."""
-    return [node.name for node in graph_def.node if node.op == _VARIABLE]
+    return [node.name for node in graph_def.node if registry.find(node.op).is_variable]
+
+
+def without_handles(graph_def: GraphDef) -> GraphDef:
+    """The graph with variables that give references in the place of those that give handles.
+
+    So that there is one kind of variable in what is exported.
+
+    Args:
+        graph_def: A graph that reads its variables only.
+
+    Raises:
+        ValueError: Something takes the handle of a variable that cannot take its value.
+    """
+    held = [
+        node
+        for node in graph_def.node
+        if registry.find(node.op).is_variable and not gives_reference(node)
+    ]
+    return replace_variables(graph_def, {node.name: _reference(node) for node in held})
 
 
 def freeze_graph(
@@ -54,25 +75,23 @@ def freeze_graph(
 
     Raises:
         NotFoundError: A variable has no value.
+        ValueError: Something takes the handle of a variable that cannot take its value.
     """
-    missing = sorted(
-        name for name in variable_names(graph_def) if name not in values and name not in kept
-    )
+    names = set(variable_names(graph_def))
+    missing = sorted(name for name in names if name not in values and name not in kept)
     if missing:
         raise NotFoundError(message=f"There is no value for the variables {', '.join(missing)}")
-    frozen = GraphDef(versions=graph_def.versions, library=graph_def.library)
-    for node in graph_def.node:
-        is_constant = node.op == _VARIABLE and node.name in values
-        frozen.node.append(_constant(node, values[node.name]) if is_constant else node)
-    return frozen
+    chosen = [node for node in graph_def.node if node.name in names and node.name in values]
+    return replace_variables(
+        graph_def, {node.name: constant(node, values[node.name]) for node in chosen}
+    )
 
 
-def _constant(variable: NodeDef, value: np.ndarray[Any, Any]) -> NodeDef:
-    constant = NodeDef(name=variable.name, op="Const", device=variable.device)
-    constant.attr["dtype"].CopyFrom(variable.attr["dtype"])
-    constant.attr["value"].tensor.CopyFrom(export_constant(value))
-    return constant
+def _reference(variable: NodeDef) -> NodeDef:
+    node = NodeDef()
+    node.CopyFrom(variable)
+    node.op = _REFERENCE
+    return node
 
 
-def _node_name(reference: str) -> str:
-    return reference.removeprefix("^").partition(":")[0]
+_REFERENCE = "VariableV2"

@@ -18,7 +18,7 @@ from typing import Any
 import numpy.typing as npt
 from google.protobuf.message import DecodeError
 
-from sparkflow.export.freeze import freeze_graph, prune_graph, variable_names
+from sparkflow.export.freeze import freeze_graph, prune_graph, variable_names, without_handles
 from sparkflow.export.model_files import (
     GRAPH_FILE,
     MODEL_FILE,
@@ -83,10 +83,10 @@ class InferenceModel:
 
         Raises:
             NotFoundError: A node or the value of a variable is missing.
+            ValueError: Something takes the handle of a variable that cannot take its value.
         """
-        pruned = prune_graph(
-            graph_def, [*signature.feeds, *signature.fetches, *signature.initializers]
-        )
+        outputs = [*signature.feeds, *signature.fetches, *signature.initializers]
+        pruned = without_handles(prune_graph(graph_def, outputs))
         names = variable_names(pruned)
         missing = sorted(set(names) - variables.keys())
         if missing:

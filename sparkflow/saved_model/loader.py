@@ -9,7 +9,7 @@ from typing import Any
 from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 
-from sparkflow.graph.messages.meta_graph import restore_meta_graph
+from sparkflow.graph.messages.meta_graph import restore_meta_graph, scope_of_import
 from sparkflow.graph.nodes.reach import Allowed
 from sparkflow.saved_model import constants
 from sparkflow.train.checkpoints.saver import Saver, all_saveable_objects
@@ -120,7 +120,7 @@ def load(
     folder = system.join(directory, constants.ASSETS_DIRECTORY)
     assets = {asset.tensor_info.name: _inside(folder, asset.filename) for asset in _assets(message)}
     with graph.as_default():
-        scope = graph.unique_name(import_scope, mark_as_used=False) if import_scope else None
+        scope = scope_of_import(graph, import_scope)
         restore_meta_graph(
             message,
             graph,
@@ -130,7 +130,7 @@ def load(
             origin=f"The saved model {directory}",
             **saver_kwargs,
         )
-        saver = _saver(message, scope)
+        saver = _saver(message, scope or None)
     if saver is not None:
         path = os.path.join(directory, constants.VARIABLES_DIRECTORY, constants.VARIABLES_FILENAME)
         saver.restore(sess, path)

@@ -171,6 +171,16 @@ def _inside_scope(graph_def: GraphDef, scope: str) -> tuple[GraphDef, list[str]]
     return result, list(unbound)
 
 
+def scope_of_import(graph: Graph, import_scope: str | None) -> str:
+    """The name scope in which imported nodes come to lie; empty for none.
+
+    It is below the one that is open, even if no `import_scope` is given.
+    """
+    if import_scope:
+        return graph.unique_name(import_scope, mark_as_used=False)
+    return graph.get_name_scope()
+
+
 def restore_meta_graph(
     meta_graph: MetaGraphDef,
     graph: Graph,
@@ -237,9 +247,7 @@ def restore_meta_graph(
         for node in nodes.node:
             node.device = ""
     info = meta_graph.meta_info_def
-    # Below the name scope that is open, as `import_scope` itself is.
-    inner = graph.unique_name(import_scope, mark_as_used=False) if import_scope else None
-    scope = inner or graph.get_name_scope()
+    scope = scope_of_import(graph, import_scope)
     with graph.as_default():
         returned = import_graph_def(
             nodes,

@@ -306,7 +306,7 @@ class _Sources:
                 todo += inputs
             elif node.op == "ShardedFilename" or (
                 node.op == "StringJoin"
-                and not node.attr["separator"].s
+                and not ("separator" in node.attr and node.attr["separator"].s)
                 and all(map(self._is_plain, inputs[1:]))
             ):
                 todo += inputs[:1]

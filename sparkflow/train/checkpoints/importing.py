@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sparkflow._api import export
-from sparkflow.graph.messages.meta_graph import restore_meta_graph
+from sparkflow.graph.messages.meta_graph import restore_meta_graph, scope_of_import
 from sparkflow.graph.scopes import get_default_graph
 from sparkflow.train.checkpoints.meta_graph import read_meta_graph_file
 from sparkflow.train.checkpoints.saver import Saver, all_saveable_objects
@@ -60,7 +60,7 @@ def import_meta_graph_with_return_elements(
         else read_meta_graph_file(meta_graph_or_file)
     )
     graph = get_default_graph()
-    scope = graph.unique_name(import_scope, mark_as_used=False) if import_scope else None
+    scope = scope_of_import(graph, import_scope) or None
     _, returned = restore_meta_graph(
         message,
         graph,
@@ -73,7 +73,7 @@ def import_meta_graph_with_return_elements(
     )
     if message.HasField("saver_def"):
         return Saver(saver_def=message.saver_def, name=scope), returned
-    if all_saveable_objects(scope=import_scope):
+    if all_saveable_objects(scope=scope):
         return Saver(), returned
     return None, returned
 

@@ -131,8 +131,10 @@ class LookupTable:
             self._changed()
 
     def replace(self, keys: Array, values: Array) -> None:
-        """Replaces all rows."""
-        self._require_mutable("import into")
+        """Replaces all rows; a fixed table is filled, as TensorFlow fills one of constants."""
+        if not self.mutable:
+            self.fill(keys, values)
+            return
         pairs = self._pairs(keys, values)
         with self._lock:
             self._rows = dict(pairs)

@@ -287,3 +287,18 @@ def test_a_reader_of_names_is_not_the_programs_reader_of_files(tmp_path):
         session.run("theirs/put")
         with pytest.raises(tf.errors.InvalidArgumentError, match="TextLineReader"):
             session.run(graph.get_tensor_by_name("theirs/got:0"))
+
+
+def test_attributes_that_are_left_out_stay_so(tmp_path):
+    """As written with `strip_default_attrs`; looking must not add them to the message."""
+    folder = str(tmp_path / "model")
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.multiply(tf.placeholder(tf.float32, [], name="x"), tf.Variable(2.0), name="y")
+        session.run(tf.global_variables_initializer())
+        builder = tf.saved_model.builder.SavedModelBuilder(folder)
+        builder.add_meta_graph_and_variables(session, ["serve"], strip_default_attrs=True)
+        builder.save()
+    reach._ours.clear()
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.saved_model.loader.load(session, ["serve"], folder)
+        assert session.run("y:0", {"x:0": 3.0}) == 6

@@ -42,3 +42,25 @@ def test_a_graph_without_variables_has_none(tmp_path):
 def test_a_missing_file_is_named(tmp_path):
     with tf.Graph().as_default(), pytest.raises(OSError, match="nowhere"):
         tf.train.import_meta_graph(str(tmp_path / "nowhere.meta"))
+
+
+def test_a_graph_comes_to_lie_in_the_scope_that_is_open(tmp_path):
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.multiply(tf.placeholder(tf.float32, [], name="x"), tf.Variable(2.0, name="v"), name="y")
+        session.run(tf.global_variables_initializer())
+        prefix = tf.train.Saver().save(session, str(tmp_path / "model"))
+        given = {"x": session.graph.get_tensor_by_name("x:0")}
+        result = {"y": session.graph.get_tensor_by_name("y:0")}
+        tf.saved_model.simple_save(session, str(tmp_path / "saved"), given, result)
+    for import_scope, inside in ((None, "open"), ("own", "open/own")):
+        with tf.Graph().as_default(), tf.Session() as session:
+            with tf.name_scope("open"):
+                saver = tf.train.import_meta_graph(prefix + ".meta", import_scope=import_scope)
+            saver.restore(session, prefix)
+            assert session.run(f"{inside}/y:0", {f"{inside}/x:0": 3.0}) == 6
+        with tf.Graph().as_default(), tf.Session() as session:
+            with tf.name_scope("open"):
+                tf.saved_model.loader.load(
+                    session, ["serve"], str(tmp_path / "saved"), import_scope=import_scope
+                )
+            assert session.run(f"{inside}/y:0", {f"{inside}/x:0": 3.0}) == 6

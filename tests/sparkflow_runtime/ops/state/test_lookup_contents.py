@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from sparkflow_runtime import dtypes
+from sparkflow_runtime.errors import FailedPreconditionError
 from sparkflow_runtime.ops.native import string_index
 from sparkflow_runtime.ops.state.lookup_contents import LookupTable
 
@@ -81,3 +82,14 @@ def test_strings_of_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> 
     table.insert(strings[:3], np.arange(3))
     for _ in range(5):
         assert table.find(strings, np.array(-1)).tolist() == [0, 1, 2, 0, 1]
+
+
+def test_a_fixed_table_may_be_filled_by_an_import() -> None:
+    """As TensorFlow's initializers of constants do."""
+    table = LookupTable("t", dtypes.int64, dtypes.float32)
+    keys, values = np.array([1, 2]), np.array([0.5, 1.5], np.float32)
+    table.replace(keys, values)
+    table.replace(keys, values)
+    assert table.find(np.array([2, 3]), np.float32(-1)).tolist() == [1.5, -1.0]
+    with pytest.raises(FailedPreconditionError, match="already initialized"):
+        table.replace(keys, values + 1)
