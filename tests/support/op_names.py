@@ -55,7 +55,7 @@ MEANT: Final[dict[str, set[str]]] = {
     "sparkflow/ragged/reducing.py": {"Mean", "Any", "All"},
     # The replacement of nodes that read by handle, by the node's op; two exceptions of
     # TensorFlow's; Identity is what TensorFlow says is removed.
-    "sparkflow/graph_util.py": {
+    "sparkflow/graph/messages/variable_values.py": {
         *("ReadVariableOp", "ResourceGather", "ResourceGatherNd", "Identity"),
         *("DynamicStitch", "ParameterizedTruncatedNormal"),
     },

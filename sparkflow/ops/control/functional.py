@@ -26,9 +26,9 @@ def union_of_captures(functions: Sequence[FunctionGraph]) -> list[Tensor]:
 
 
 def _settle_handles(functions: Sequence[FunctionGraph]) -> None:
-    """Has variables behind handles captured as values where no turn of a loop changes them.
+    """Has variables behind handles captured as values where functions only read them.
 
-    The gradient of a value is added up over the turns.
+    The gradient of a value is added up over the turns of a loop.
     """
     users: dict[Tensor, list[FunctionGraph]] = {}
     for function in functions:
@@ -93,6 +93,8 @@ def _branching(
     names: Mapping[str, object],
     name: str,
 ) -> Operation:
+    if graph.is_placing:  # a handle cannot be sent to another device, a value can
+        _settle_handles(branches)
     captured = union_of_captures(branches)
     types = call_types(branches, captured)
     outputs = [branch.outputs for branch in branches]

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import sparkflow as tf
 from sparkflow_runtime import shapes
+from sparkflow_runtime.ops import registry
 
 WORKER_DEVICE: Final = "/job:worker"
 """Every session replaces this by its own worker's task."""
@@ -27,7 +28,14 @@ class _LeastLoaded:
 
     def __call__(self, op: Any) -> int:
         task = self._bytes.index(min(self._bytes))
-        elements = shapes.num_elements(op.attr("shape"))
-        # At least 1, so that variables of unknown size are spread, too.
-        self._bytes[task] += max(1, (elements or 0) * op.attr("dtype").base.size)
+        # At least 1, so that tables and variables of unknown size are spread, too.
+        self._bytes[task] += max(1, _size_bytes(op))
         return task
+
+
+def _size_bytes(op: Any) -> int:
+    """The size of a variable, 0 if it is not known; tables have none."""
+    if not registry.find(op.type).is_variable:
+        return 0
+    elements: int = shapes.num_elements(op.attr("shape")) or 0
+    return elements * int(op.attr("dtype").base.size)

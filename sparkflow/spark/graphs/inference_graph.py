@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -10,10 +10,12 @@ import sparkflow as tf
 from sparkflow.embedding.read_only import FixedEmbedding
 from sparkflow.embedding.variable import kinds
 from sparkflow.export import Input, Output, Signature
+from sparkflow.export.freeze import prune_graph, variable_names
 from sparkflow.spark.graphs.batch_tensors import feed_features
 from sparkflow.spark.graphs.model_fn import ModelFn, ModelInputs, call_model_fn
 from sparkflow.spark.graphs.training_graph import TrainingGraph
 from sparkflow_runtime import shapes
+from sparkflow_runtime.ops.state.lookup_table import is_mutable_table
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 
 
@@ -63,7 +65,31 @@ def build_inference_graph(model_fn: ModelFn, inputs: ModelInputs) -> InferenceGr
         for each in fed
     )
     signature = Signature(inputs_fed, outputs, inputs.row_format.named, tables)
-    return InferenceGraph(graph.to_message(), signature, names)
+    message = graph.to_message()
+    _require_kept(message, signature, names)
+    return InferenceGraph(message, signature, names)
+
+
+def _require_kept(message: GraphDef, signature: Signature, kept: Collection[str]) -> None:
+    """Checks that training keeps the value of everything that predictions read.
+
+    Raises:
+        ValueError: It does not.
+    """
+    needed = prune_graph(message, [*signature.fetches, *signature.initializers])
+    lost = [name for name in variable_names(needed) if name not in kept]
+    if lost:
+        raise ValueError(
+            f"Predictions read the variables {', '.join(lost)}, whose values are not kept, because "
+            "they are not in the collection tf.GraphKeys.GLOBAL_VARIABLES. Create them in it, with "
+            "trainable=False if they are not trained"
+        )
+    tables = [each.name for each in needed.node if is_mutable_table(each.op)]
+    if tables:
+        raise ValueError(
+            f"Predictions read the mutable tables {', '.join(tables)}, whose rows are not kept. "
+            "Use tf.get_embedding_variable, or a table of constants"
+        )
 
 
 def require_same_variables(training: TrainingGraph, inference: InferenceGraph) -> None:

@@ -36,3 +36,21 @@ def test_tables_and_resource_variables_under_a_device_setter(cluster):
             found = session.run([size, *exported])
         assert found[0] == 2
         assert sorted(found[1].tolist()) == [1, 2]
+
+
+def test_branches_read_resource_variables_of_servers(cluster):
+    with tf.Graph().as_default(), tf.device(tf.train.replica_device_setter(ps_tasks=1)):
+        x = tf.placeholder(tf.float32, [None, 2])
+        w = tf.get_variable("w", [2, 1], use_resource=True, initializer=tf.ones_initializer())
+        b = tf.get_variable("b", [], use_resource=True, initializer=tf.zeros_initializer())
+        y = tf.cond(
+            tf.reduce_sum(x) > 0, lambda: tf.matmul(x, w) + b, lambda: tf.matmul(x * 2.0, w)
+        )
+        train = tf.train.AdamOptimizer(0.1).minimize(tf.reduce_sum(y))
+        with tf.Session(cluster.target("worker", 0)) as session:
+            session.run(tf.global_variables_initializer())
+            assert session.run(y, {x: [[-1.0, -2.0]]}).tolist() == [[-6.0]]
+            session.run(train, {x: [[1.0, 2.0]]})
+            found = session.run([w, b])
+    np.testing.assert_allclose(found[0], [[0.9], [0.9]], atol=1e-5)
+    np.testing.assert_allclose(found[1], -0.1, atol=1e-5)

@@ -14,7 +14,7 @@ from sparkflow_runtime.files.system import open_file
 from sparkflow_runtime.ops.inference import scalars, sizes
 from sparkflow_runtime.ops.kernel import KernelContext
 from sparkflow_runtime.ops.op import FILES, Array, Inference, NodeView, Op, not_differentiable
-from sparkflow_runtime.ops.registry import register
+from sparkflow_runtime.ops.registry import find, register
 from sparkflow_runtime.ops.signature import (
     bool_attr,
     float_attr,
@@ -71,6 +71,12 @@ class _MakesTable(_TableOp):
         table = scope.get_or_create(attrs["container"], name, LookupTable, make)
         require_types(table, attrs["key_dtype"], attrs["value_dtype"])
         return lambda *_: table
+
+
+def is_mutable_table(op_type: str) -> bool:
+    """Whether nodes of a type are tables whose rows steps may change."""
+    op = find(op_type)
+    return isinstance(op, _MakesTable) and op.mutable
 
 
 @register
@@ -156,7 +162,7 @@ class LookupTableImportV2(_TakesRows):
     def compute(
         self, xp: Any, table: LookupTable, keys: Array, values: Array, *, Tin: DType, Tout: DType
     ) -> None:
-        """Fails for an immutable table."""
+        """Fails for a fixed table that has been filled with other rows."""
         require_types(table, Tin, Tout)
         table.replace(keys, values)
 

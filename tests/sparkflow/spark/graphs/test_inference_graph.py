@@ -44,3 +44,28 @@ def test_only_what_spark_ml_has_as_vectors_gets_a_complement(name: str, shape: A
 
     (output,) = build_inference_graph(model_fn, INPUTS).signature.outputs
     assert (output.name, output.shape, output.dtype) == (name, shape, "float32")
+
+
+def _with_a_local_variable(features: Any) -> Any:
+    local = [tf.GraphKeys.LOCAL_VARIABLES]
+    factor = tf.get_variable("factor", initializer=2.0, trainable=False, collections=local)
+    return tf.cast(features, tf.float32) * factor
+
+
+def _with_a_mutable_table(features: Any) -> Any:
+    return tf.contrib.lookup.MutableHashTable(tf.int64, tf.int64, -1, name="t").lookup(features)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (_with_a_local_variable, r"variables factor, .*GLOBAL_VARIABLES"),
+        (_with_a_mutable_table, r"mutable tables t, whose rows are not kept"),
+    ],
+)
+def test_what_training_does_not_keep_is_refused_before_it(build: Any, message: str) -> None:
+    def model_fn(features: Any, mode: str) -> Any:
+        return tf.estimator.EstimatorSpec(mode, predictions=build(features))
+
+    with pytest.raises(ValueError, match=message):
+        build_inference_graph(model_fn, INPUTS)
