@@ -82,12 +82,7 @@ class _Accumulating(Wrapping):
         condition: Any = None,
     ) -> Any:
         """Returns the inner strategy's update, with an optimizer that waits for enough batches."""
-        rows = self._num_rows
-        if isinstance(self._inner, AllReduceReplication):
-            # It accumulates means over all workers, which are the same on all of them.
-            first = next(each for gradient, each in grads_and_vars if gradient is not None)
-            rows = self._inner.rows_of_all(first, condition)
-        accumulating = GradientAccumulationOptimizer(optimizer, self._num_batches, rows)
+        accumulating = GradientAccumulationOptimizer(optimizer, self._num_batches, self._num_rows)
         return self._inner.apply_gradients(
             accumulating, grads_and_vars, global_step, name, condition
         )

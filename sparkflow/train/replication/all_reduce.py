@@ -23,7 +23,10 @@ from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.values.indexed_slices import IndexedSlices
 from sparkflow.ops.control.ordering import group
 from sparkflow.train.optimizers.strategy import Replication, nodes_of, plain_update
-from sparkflow.train.replication.gradient_accumulation import rows_where
+from sparkflow.train.replication.gradient_accumulation import (
+    GradientAccumulationOptimizer,
+    rows_where,
+)
 from sparkflow.train.session_run_hook import SessionRunArgs, SessionRunHook
 from sparkflow_runtime import dtypes, shapes
 from sparkflow_runtime.errors import DataLossError, InvalidArgumentError
@@ -95,6 +98,9 @@ class AllReduceReplication(Replication):
             means = self._means(pairs, rows_where(condition, self._known_weight()))
             if condition is not None:
                 any_rows = self.rows_of_all(pairs[0][1], condition) > 0
+            if isinstance(optimizer, GradientAccumulationOptimizer):
+                # It adds up means over all workers, with weights that are the same on all of them.
+                optimizer = optimizer.weighed_by(self.rows_of_all(pairs[0][1], condition))
         averages = [(means[id(variable)], variable) for _, variable in pairs]
         applied = plain_update(optimizer, averages, global_step, name, any_rows)
         made = [each for each in self._variables() if each not in made_before]

@@ -41,7 +41,7 @@ class GradientAccumulationOptimizer(Optimizer):
         opt: The optimizer that makes the updates.
         num_batches: How many steps make an update.
         rows: [] float, the number of rows of a batch, where batches differ; 0 for one that does not
-            count. In `SyncReplication` its `weight` is used.
+            count. Among replicas it is the `weight` of their strategy.
         name: Name of the scope.
 
     Raises:
@@ -61,6 +61,10 @@ class GradientAccumulationOptimizer(Optimizer):
         self._opt = opt
         self._num_batches = num_batches
         self._rows = rows
+
+    def weighed_by(self, rows: Any) -> GradientAccumulationOptimizer:
+        """The same with other numbers of rows."""
+        return GradientAccumulationOptimizer(self._opt, self._num_batches, rows, self._name)
 
     def compute_gradients(self, *args: Any, **kwargs: Any) -> list[GradientAndVariable]:
         """The gradients of one batch, as the other optimizer computes them."""

@@ -36,12 +36,15 @@ def weighted_mean(arrays: Sequence[Array], weights: Sequence[float]) -> Array:
         weights: One per array, finite and not negative.
 
     Returns:
-        The mean; zeros if all weights are 0.
+        The mean; zeros if all weights are 0. That of integers is rounded, and of what has no mean
+        it is the first array.
     """
     counted = [(each, w) for each, w in zip(arrays, weights, strict=True) if w]
     first = arrays[0]
     if not counted:
         return np.zeros(first.shape, first.dtype)
+    if not dtypes.as_dtype(first.dtype).is_floating:
+        return _of_others([each for each, _ in counted], [weight for _, weight in counted])
     total = sum(weight for _, weight in counted)
     dtype = wide(first.dtype)
     parts = [array.astype(dtype, copy=False) for array, _ in counted]
@@ -53,6 +56,18 @@ def weighted_mean(arrays: Sequence[Array], weights: Sequence[float]) -> Array:
         _add(parts[begun:ended], shares[begun:ended], out, is_first=begun == 0)
         begun = ended
     return out.astype(first.dtype, copy=False)
+
+
+def _of_others(arrays: Sequence[Array], weights: Sequence[float]) -> Array:
+    """The mean of arrays that are not of floats."""
+    first = arrays[0]
+    if not dtypes.as_dtype(first.dtype).is_integer:
+        return first.copy()
+    mean = np.average([each.astype(np.float64) for each in arrays], axis=0, weights=weights)
+    # float64 does not hold every integer.
+    agreed = np.logical_and.reduce([each == first for each in arrays])
+    found: Array = np.where(agreed, first, np.rint(mean).astype(first.dtype))
+    return found
 
 
 def scaled(array: Array, factor: float) -> Array:

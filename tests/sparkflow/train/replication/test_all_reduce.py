@@ -267,3 +267,39 @@ def test_differences_name_variables_and_workers():
     table = np.array([[1, 2, 3], [1, 5, 3], [1, 2, 4]])
     assert differences(table, "abc") == ["b (worker 1)", "c (worker 2)"]
     assert differences(table[:1], "abc") == []
+
+
+def test_accumulated_gradients_are_those_of_all_rows(clusters):
+    """Also where the workers' batches differ in size: copies stay equal."""
+    cluster, num_batches, rate = clusters(2), 3, 0.1
+    sizes = ([4, 4, 4, 4, 4, 4], [4, 1, 3, 2, 4, 4])
+    data = [[np.arange(n, dtype=np.float32) + index for n in sizes[index]] for index in (0, 1)]
+
+    def worker(index):
+        x = tf.placeholder(tf.float32, [None])
+        rows = tf.cast(tf.shape(x)[0], tf.float32)
+        strategy = AllReduceReplication(
+            weight=rows, replica=index, num_replicas=2, timeout_s=DEADLINE_S
+        )
+        with strategy.scope():
+            step = tf.train.get_or_create_global_step()
+            v = tf.get_variable("v", [], initializer=tf.zeros_initializer())
+            loss = tf.reduce_mean(tf.square(v - x)) / 2.0
+            inner = tf.train.MomentumOptimizer(rate, 0.5)
+            optimizer = tf.train.GradientAccumulationOptimizer(inner, num_batches, rows)
+            train_op = optimizer.minimize(loss, global_step=step)
+        hooks = [strategy.make_session_run_hook(check_every_steps=num_batches)]
+        with tf.train.MonitoredTrainingSession(cluster.target("worker", index), hooks=hooks) as s:
+            for batch in data[index]:
+                s.run(train_op, {x: batch})
+            return s.run([v, step])
+
+    expected = moved = 0.0
+    for update in range(2):
+        part = slice(update * num_batches, (update + 1) * num_batches)
+        every = np.concatenate([batch for each in data for batch in each[part]])
+        moved = 0.5 * moved + (expected - every.mean())
+        expected -= rate * moved
+    first, second = on_workers(2, worker)
+    assert first == second
+    np.testing.assert_allclose(first, [expected, 2], rtol=1e-5)

@@ -78,3 +78,22 @@ def test_16_bits_are_rounded_once(dtype, count):
     third = (value.astype(np.float64) / 3).astype(np.float32).astype(value.dtype)
     assert scaled(value, 1 / 3).dtype == value.dtype
     np.testing.assert_array_equal(scaled(value, 1 / 3), third)
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype", "expected"),
+    [
+        ([[3, 5, 700], [3, 5, 700]], np.int32, [3, 5, 700]),
+        ([[2**62 + 1, 0], [2**62 + 1, 4]], np.int64, [2**62 + 1, 3]),
+        ([[0, 10], [4, 20]], np.int64, [3, 18]),
+        ([[True, False], [True, False]], np.bool_, [True, False]),
+        ([[b"a", b"b"], [b"a", b"b"]], object, [b"a", b"b"]),
+    ],
+)
+def test_what_is_no_float_keeps_its_kind(values, dtype, expected):
+    arrays = [np.array(each, dtype) for each in values]
+    (mean,) = weighted_means([[each] for each in arrays], [1.0, 3.0])
+    assert mean.dtype == dtype
+    assert mean.tolist() == expected
+    mean[...] = arrays[1]  # it is the caller's
+    assert arrays[0].tolist() == values[0]
