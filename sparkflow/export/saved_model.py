@@ -18,6 +18,7 @@ import numpy as np
 
 from sparkflow.export.freeze import variable_names
 from sparkflow.export.signature import Exported, part_names
+from sparkflow.graph.messages.foreign import nodes_unknown_to_tensorflow
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.checkpoint.bundle_writer import Saved, write_bundle
 from sparkflow_runtime.checkpoint.sealed_message import seal_message
@@ -25,8 +26,6 @@ from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.errors import AlreadyExistsError, UnimplementedError
 from sparkflow_runtime.files.errors import translated
 from sparkflow_runtime.files.whole import sync_directory, write_whole
-from sparkflow_runtime.ops import registry
-from sparkflow_runtime.ops.op import PYTHON
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 from sparkflow_runtime.protos.meta_graph_pb2 import MetaGraphDef, SignatureDef, TensorInfo
 from sparkflow_runtime.protos.node_def_pb2 import NodeDef
@@ -261,19 +260,9 @@ def _next_version(base: Path) -> int:
 
 def _require_tensorflow(graph_def: GraphDef) -> None:
     """Passes where every op is one that TensorFlow has."""
-    own = {each.signature.name for each in graph_def.library.function}
-    functions = [node for each in graph_def.library.function for node in each.node_def]
-    for node in (*graph_def.node, *functions):
-        if node.op not in own and not _is_tensorflows(node.op):
-            raise UnimplementedError(
-                message=f"The node {node.name!r} (op {node.op}) cannot be in a SavedModel for "
-                "TensorFlow: it is an op of sparkflow's or of your own, or calls Python. Make "
-                "predictions of tensors that do not depend on it"
-            )
-
-
-def _is_tensorflows(op_type: str) -> bool:
-    if op_type.startswith("_") or not registry.contains(op_type):
-        return False
-    op = registry.lookup(op_type)
-    return not op.is_ours and op.reaches is not None and PYTHON not in op.reaches
+    for node in nodes_unknown_to_tensorflow(graph_def):
+        raise UnimplementedError(
+            message=f"The node {node.name!r} (op {node.op}) cannot be in a SavedModel for "
+            "TensorFlow: it is an op of sparkflow's or of your own, or calls Python. Make "
+            "predictions of tensors that do not depend on it"
+        )

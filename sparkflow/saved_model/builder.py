@@ -10,6 +10,7 @@ from absl import logging
 from google.protobuf import any_pb2, text_format
 
 from sparkflow.graph.constant_value import constant_value
+from sparkflow.graph.messages.foreign import nodes_unknown_to_tensorflow
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.scopes import add_to_collection, get_collection
 from sparkflow.graph.tensor import Tensor
@@ -208,6 +209,14 @@ class SavedModelBuilder:
         message = saver.export_meta_graph(
             clear_devices=clear_devices, strip_default_attrs=strip_default_attrs
         )
+        foreign = {node.op: node.name for node in nodes_unknown_to_tensorflow(message.graph_def)}
+        if foreign:
+            logging.warning(
+                "TensorFlow, which lacks the ops %s (nodes such as %s), cannot load this model. "
+                "Save a graph that was built for inference, without gradients.",
+                ", ".join(sorted(foreign)),
+                next(iter(foreign.values())),
+            )
         message.meta_info_def.tags.extend(tags)
         for key, signature in (signatures or {}).items():
             message.signature_def[key].CopyFrom(signature)

@@ -54,9 +54,7 @@ MEANT: Final[dict[str, set[str]]] = {
     # Compositions: the ops of a reduction of ragged tensors, by the reduction.
     "sparkflow/ragged/reducing.py": {"Mean", "Any", "All"},
     # The replacement of nodes that read by handle, by the node's op.
-    "sparkflow/graph/messages/variable_values.py": {
-        *("ReadVariableOp", "ResourceGather", "ResourceGatherNd", "Identity"),
-    },
+    "sparkflow/graph/messages/variable_values.py": {"ResourceGather", "ResourceGatherNd"},
     # Two exceptions of TensorFlow's; Identity is what TensorFlow says is removed.
     "sparkflow/graph_util.py": {"Identity", "DynamicStitch", "ParameterizedTruncatedNormal"},
     # The ops that the functions of these modules create, found again in a graph.

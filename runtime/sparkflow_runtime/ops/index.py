@@ -134,7 +134,7 @@ MODULES: Final[Mapping[str, str]] = {
     ),
     "indexing.gather": ("Gather GatherNd GatherV2 ScatterNd"),
     "indexing.indexing": ("InTopK InTopKV2 OneHot TopKV2 Unique Where"),
-    "indexing.routing": ("DynamicPartition DynamicStitch"),
+    "indexing.routing": ("DynamicPartition DynamicStitch ParallelDynamicStitch"),
     "indexing.scatter_nd": ("ScatterNdAdd ScatterNdMax ScatterNdMin ScatterNdSub ScatterNdUpdate"),
     "indexing.segment": (
         "SegmentMax SegmentMean SegmentMin SegmentProd SegmentSum UnsortedSegmentMax "

@@ -303,6 +303,9 @@ CASES = [
     OpCase("DynamicStitch", [[ints(1, 0), ints(1)], [TABLE[:2], TABLE[2:3]]], expected=stitched),
     OpCase("DynamicStitch", [[ints()], [EMPTY]], expected=EMPTY),
     OpCase(
+        "ParallelDynamicStitch", [[ints(1, 0), ints(1)], [TABLE[:2], TABLE[2:3]]], expected=stitched
+    ),
+    OpCase(
         "DynamicStitch",
         [[ints(2, 0)], [np.array([b"c", b"a"], object)]],
         expected=np.array([b"a", b"", b"c"], object),

@@ -136,6 +136,11 @@ class DynamicStitch(Op):
         )
 
 
+@register
+class ParallelDynamicStitch(DynamicStitch):
+    """The same, by the name that TensorFlow's lookups in partitioned tables give it."""
+
+
 def _merged_size(indices: Sequence[Array]) -> int:
     size = 0
     for places in indices:
