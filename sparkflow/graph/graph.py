@@ -409,6 +409,11 @@ class Graph(GraphInterface):
         """Whether a device or colocation scope is open."""
         return not self._placement.is_free
 
+    @property
+    def is_on_device(self) -> bool:
+        """Whether a device scope decides where nodes go, and no colocation."""
+        return self._placement.is_by_device
+
     def device(self, device_name_or_function: Any) -> AbstractContextManager[None]:
         """Pins nodes, see `sparkflow.device`."""
         return self._placement.device(device_name_or_function)

@@ -30,6 +30,11 @@ class Placement:
         """Whether nodes made now are left where the master likes."""
         return not self._devices and not self._colocated and self._group is None
 
+    @property
+    def is_by_device(self) -> bool:
+        """Whether a device scope is open, and no colocation in it."""
+        return bool(self._devices) and not self._colocated and self._group is None
+
     @contextmanager
     def device(self, device: Any) -> Iterator[None]:
         """Opens a device scope: a name, a function of the operation, or None to forget others.

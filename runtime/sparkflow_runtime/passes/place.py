@@ -15,6 +15,7 @@ from typing import Final
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.device.names import DeviceSpec
 from sparkflow_runtime.errors import InvalidArgumentError, OpError
+from sparkflow_runtime.ir.function import called
 from sparkflow_runtime.ir.graph import Graph
 from sparkflow_runtime.ir.node import CLASS_ATTR, Node
 from sparkflow_runtime.ops import registry
@@ -127,10 +128,10 @@ def _follows(node: Node) -> bool:
     """Whether a node is placed with its input, whatever it requests.
 
     Variants cannot be sent: what a loop recorded for its gradient stays on the loop's device, and
-    the gradient runs there.
+    the gradient runs there. Neither can handles: conditions and loops run where they lead to.
     """
-    signature = registry.lookup(node.op).signature
-    return dtypes.variant in signature.input_dtypes(node.attrs)
+    given = registry.lookup(node.op).signature.input_dtypes(node.attrs)
+    return dtypes.variant in given or (dtypes.resource in given and any(True for _ in called(node)))
 
 
 def _groups(graph: Graph) -> dict[str, list[str]]:

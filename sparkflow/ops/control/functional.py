@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from sparkflow.graph.functions.function_graph import Forward, FunctionGraph
 from sparkflow.graph.graph import Graph
@@ -25,10 +25,14 @@ def union_of_captures(functions: Sequence[FunctionGraph]) -> list[Tensor]:
     return wanted
 
 
-def _settle_handles(functions: Sequence[FunctionGraph]) -> None:
+def _settle_handles(functions: Sequence[FunctionGraph], kept: Collection[Tensor] = ()) -> None:
     """Has variables behind handles captured as values where functions only read them.
 
     The gradient of a value is added up over the turns of a loop.
+
+    Args:
+        functions: The branches of a condition, or what a loop calls.
+        kept: Handles that stay handles.
     """
     users: dict[Tensor, list[FunctionGraph]] = {}
     for function in functions:
@@ -37,7 +41,7 @@ def _settle_handles(functions: Sequence[FunctionGraph]) -> None:
                 users.setdefault(outer, []).append(function)
     for handle, using in users.items():
         readers = [op for function in using for op in function.users_of_captured(handle)]
-        if not readers or not all(_reads(op) for op in readers):
+        if handle in kept or not readers or not all(_reads(op) for op in readers):
             continue
         graph = using[0].outer
         with graph.as_default(), graph.colocate_with(handle.op, ignore_existing=True):
@@ -45,6 +49,12 @@ def _settle_handles(functions: Sequence[FunctionGraph]) -> None:
             read = graph.apply("ReadVariableOp", (handle,), {"dtype": dtype}, None)
         for function in using:
             function.settle_handle(handle, read)
+
+
+def _asked_for(selector: Tensor) -> list[Tensor]:
+    """The handles that decide on the branch, such as those of variables that may have no value."""
+    ops = [selector.op, *(each.op for each in selector.op.inputs)]
+    return [each for op in ops for each in op.inputs if each.dtype is resource]
 
 
 def _reads(op: Operation) -> bool:
@@ -93,8 +103,8 @@ def _branching(
     names: Mapping[str, object],
     name: str,
 ) -> Operation:
-    if graph.is_placing:  # a handle cannot be sent to another device, a value can
-        _settle_handles(branches)
+    if graph.is_on_device:  # a handle cannot be sent to another device, a value can
+        _settle_handles(branches, kept=_asked_for(selector))
     captured = union_of_captures(branches)
     types = call_types(branches, captured)
     outputs = [branch.outputs for branch in branches]

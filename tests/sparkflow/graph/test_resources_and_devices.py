@@ -54,3 +54,11 @@ def test_branches_read_resource_variables_of_servers(cluster):
             found = session.run([w, b])
     np.testing.assert_allclose(found[0], [[0.9], [0.9]], atol=1e-5)
     np.testing.assert_allclose(found[1], -0.1, atol=1e-5)
+
+
+def test_a_branch_reads_a_variable_only_where_it_has_a_value(cluster):
+    with tf.Graph().as_default(), tf.device(tf.train.replica_device_setter(ps_tasks=1)):
+        v = tf.get_variable("new", [2], use_resource=True, initializer=tf.ones_initializer())
+        value = v.initialized_value()
+        with tf.Session(cluster.target("worker", 0)) as session:
+            assert session.run(value).tolist() == [1, 1]
