@@ -283,7 +283,7 @@ def test_accumulated_gradients_are_those_of_all_rows(clusters):
         )
         with strategy.scope():
             step = tf.train.get_or_create_global_step()
-            v = tf.get_variable("v", [], initializer=tf.zeros_initializer())
+            v = tf.get_variable("of_all_rows", [], initializer=tf.zeros_initializer())
             loss = tf.reduce_mean(tf.square(v - x)) / 2.0
             inner = tf.train.MomentumOptimizer(rate, 0.5)
             optimizer = tf.train.GradientAccumulationOptimizer(inner, num_batches, rows)
