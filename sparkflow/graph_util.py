@@ -7,6 +7,7 @@ from typing import Any
 
 from sparkflow import logging
 from sparkflow.graph.messages.importing import import_graph_def
+from sparkflow.graph.messages.pruning import nodes_needed
 from sparkflow.graph.messages.variable_values import (
     constant,
     gives_reference,
@@ -15,7 +16,6 @@ from sparkflow.graph.messages.variable_values import (
     reads_handle,
     replace_variables,
 )
-from sparkflow_runtime.ir.node import CLASS_ATTR, COLOCATION_PREFIX
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
 from sparkflow_runtime.protos.node_def_pb2 import NodeDef
@@ -72,37 +72,11 @@ def extract_sub_graph(graph_def: GraphDef, dest_nodes: Sequence[str]) -> GraphDe
     _require_graph_def(graph_def)
     if isinstance(dest_nodes, str):
         raise TypeError(f"Argument `dest_nodes` must be an iterable of strings, got {dest_nodes!r}")
-    nodes = {node.name: node for node in graph_def.node}
+    present = {node.name for node in graph_def.node}
     for name in dest_nodes:
-        if name not in nodes:
+        if name not in present:
             raise AssertionError(f"{name} is not in graph")
-    waiting, needed = list(dest_nodes), set[str]()
-    while waiting:
-        name = waiting.pop()
-        if name in needed or name not in nodes:
-            continue
-        needed.add(name)
-        waiting += [node_name(text) for text in nodes[name].input]
-    result = GraphDef(library=graph_def.library, versions=graph_def.versions)
-    result.node.extend(node for node in graph_def.node if node.name in needed)
-    for node in result.node:
-        _keep_classes(node, needed)
-    return result
-
-
-def _keep_classes(node: NodeDef, present: Container[str]) -> None:
-    """Drops the wish to be beside nodes that are not there: no graph with it could be imported."""
-    if CLASS_ATTR in node.attr:
-        prefix = COLOCATION_PREFIX.encode()
-        classes = [
-            each
-            for each in node.attr[CLASS_ATTR].list.s
-            if not each.startswith(prefix) or each.removeprefix(prefix).decode() in present
-        ]
-        if classes:
-            node.attr[CLASS_ATTR].list.s[:] = classes
-        else:
-            del node.attr[CLASS_ATTR]
+    return nodes_needed(graph_def, dest_nodes)
 
 
 def convert_variables_to_constants(

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow.graph.messages.pruning import nodes_needed
 from sparkflow.graph.messages.variable_values import (
     constant,
     gives_reference,
     node_name,
     replace_variables,
 )
-from sparkflow.graph_util import extract_sub_graph
 from sparkflow_runtime.errors import NotFoundError
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
@@ -31,7 +31,7 @@ def prune_graph(graph_def: GraphDef, outputs: Iterable[str]) -> GraphDef:
     for name in wanted:
         if name not in known:
             raise NotFoundError(message=f"The graph has no node {name!r}")
-    pruned = extract_sub_graph(graph_def, wanted)
+    pruned = nodes_needed(graph_def, wanted)
     for node in pruned.node:
         for text in node.input:
             if node_name(text) not in known:
