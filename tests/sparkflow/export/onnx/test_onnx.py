@@ -1,6 +1,5 @@
 """Converted graphs in onnxruntime, compared with our own results."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,43 +10,7 @@ import sparkflow as tf
 from sparkflow.export import InferenceModel, Input, Output, Signature
 from sparkflow.export.onnx.convert import to_onnx
 from sparkflow_runtime.errors import UnimplementedError
-
-onnx = pytest.importorskip("onnx")
-onnxruntime = pytest.importorskip("onnxruntime")
-
-Build = Callable[..., Any]
-
-
-def _model(shape: tuple[int, ...], dtype: str, build: Build) -> InferenceModel:
-    graph = tf.Graph()
-    with graph.as_default():
-        tf.set_random_seed(1)
-        x = tf.placeholder(dtype, [None, *shape], name="x")
-        made = build(x)
-        made = made if isinstance(made, list | tuple) else [made]
-        with tf.Session() as session:
-            session.run(tf.global_variables_initializer())
-            variables = tf.global_variables()
-            values = session.run(variables)
-    inputs = (Input("in", "dense", dtype, shape, ("x:0",)),)
-    outputs = tuple(
-        Output(
-            f"out{index}", each.name, each.dtype.base_dtype.name, tuple(each.shape.as_list()[1:])
-        )
-        for index, each in enumerate(made)
-    )
-    found = {variable.op.name: value for variable, value in zip(variables, values, strict=True)}
-    return InferenceModel.build(graph.as_graph_def(), found, Signature(inputs, outputs))
-
-
-def _run(made: Any, feeds: dict[str, Any]) -> dict[str, Any]:
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(
-        made.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
-    names = [each.name for each in session.get_outputs()]
-    return dict(zip(names, session.run(names, feeds), strict=True))
+from tests.sparkflow.export.onnx.comparison import Build, model_of, onnx, run
 
 
 def _layer_norm(x: Any) -> Any:
@@ -256,7 +219,7 @@ NETWORKS: dict[str, tuple[tuple[int, ...], str, Build]] = {
 @pytest.mark.parametrize("name", NETWORKS)
 def test_onnxruntime_computes_the_same(name: str) -> None:
     shape, dtype, build = NETWORKS[name]
-    model = _model(shape, dtype, build)
+    model = model_of(shape, dtype, build)
     made = to_onnx(model)
     generator = np.random.default_rng(0)
     for rows in (3, 1):  # the batch size is not fixed
@@ -267,7 +230,7 @@ def test_onnxruntime_computes_the_same(name: str) -> None:
             else generator.normal(size=size).astype(np.float32)
         )
         expected = model.predict(x)
-        found = _run(made, {"in": x})
+        found = run(made, {"in": x})
         assert list(found) == list(expected)
         for key, value in expected.items():
             assert found[key].dtype == value.dtype, key
@@ -278,7 +241,7 @@ def test_onnxruntime_computes_the_same(name: str) -> None:
 
 
 def test_the_file_names_inputs_outputs_and_the_batch(tmp_path: Path) -> None:
-    model = _model(ROW, "float32", _dense_network)
+    model = model_of(ROW, "float32", _dense_network)
     model.to_onnx(tmp_path / "model.onnx")
     made = onnx.load(tmp_path / "model.onnx")
     (given,) = made.graph.input
@@ -315,7 +278,7 @@ def test_the_file_names_inputs_outputs_and_the_batch(tmp_path: Path) -> None:
 )
 def test_what_cannot_be_converted_is_named(build: Build, text: str) -> None:
     with pytest.raises(UnimplementedError, match=text):
-        to_onnx(_model(ROW, "float32", build))
+        to_onnx(model_of(ROW, "float32", build))
 
 
 def test_lookup_tables_are_named() -> None:
@@ -369,7 +332,7 @@ def test_sparse_inputs() -> None:
     indices = np.array([[0, 1], [0, 4], [2, 0]])
     feeds = {"indices": indices, "values": np.array([3, 4, 3]), "dense_shape": np.array([3, 5])}
     expected = model.predict(tf.SparseTensorValue(*feeds.values()))
-    found = _run(converted, {f"bag/{name}": value for name, value in feeds.items()})
+    found = run(converted, {f"bag/{name}": value for name, value in feeds.items()})
     assert list(found) == list(expected)
     for key, value in expected.items():
         np.testing.assert_allclose(found[key], value, rtol=1e-5, err_msg=key)
