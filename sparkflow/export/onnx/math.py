@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 import numpy as np
 
 from sparkflow.export.onnx.table import TABLE, Conversion, Node, converts
+
+DType = np.dtype[Any]
 
 SAME: Final = {
     "Abs": "Abs", "Acos": "Acos", "Acosh": "Acosh", "Asin": "Asin", "Asinh": "Asinh",
@@ -18,8 +20,8 @@ SAME: Final = {
     "LogicalNot": "Not", "LogicalAnd": "And", "LogicalOr": "Or",
     "Add": "Add", "AddV2": "Add", "Sub": "Sub", "Mul": "Mul", "RealDiv": "Div", "Pow": "Pow",
     "Equal": "Equal", "Greater": "Greater", "GreaterEqual": "GreaterOrEqual", "Less": "Less",
-    "LessEqual": "LessOrEqual", "Maximum": "Max", "Minimum": "Min", "AddN": "Sum",
-    "Relu": "Relu", "Elu": "Elu", "Selu": "Selu", "Softplus": "Softplus", "Softsign": "Softsign",
+    "LessEqual": "LessOrEqual", "Maximum": "Max", "Minimum": "Min",
+    "Relu": "Relu", "Elu": "Elu", "Selu": "Selu", "Softsign": "Softsign",
     "Identity": "Identity", "StopGradient": "Identity", "PreventGradient": "Identity",
     "Snapshot": "Identity", "CheckNumerics": "Identity", "PlaceholderWithDefault": "Identity",
 }  # fmt: skip
@@ -52,17 +54,79 @@ def _rsqrt(node: Node) -> Sequence[str]:
 
 @converts("Log1p")
 def _log1p(node: Node) -> Sequence[str]:
-    return [node.emit("Log", [node.emit("Add", [*node.inputs, node.constant(1, node.dtype())])])]
+    return [_in_float32(node, lambda x, dtype: _log_of_one_and(node, x, dtype))]
 
 
 @converts("Expm1")
 def _expm1(node: Node) -> Sequence[str]:
-    return [node.emit("Sub", [node.emit("Exp"), node.constant(1, node.dtype())])]
+    def compute(x: str, dtype: DType) -> str:
+        # exp(x) - 1 = tanh(x / 2) · (exp(x) + 1), in which nothing cancels near 0.
+        half = node.emit("Mul", [x, node.constant(0.5, dtype)])
+        above = node.emit("Add", [node.emit("Exp", [x]), node.constant(1, dtype)])
+        return node.emit("Mul", [node.emit("Tanh", [half]), above])
+
+    return [_in_float32(node, compute)]
+
+
+@converts("Softplus")
+def _softplus(node: Node) -> Sequence[str]:
+    # Runtimes compute ONNX's as log(exp(x) + 1), which is 0 below -17.
+    def compute(x: str, dtype: DType) -> str:
+        small = node.emit("Exp", [node.emit("Neg", [node.emit("Abs", [x])])])
+        positive = node.emit("Max", [x, node.constant(0, dtype)])
+        return node.emit("Add", [positive, _log_of_one_and(node, small, dtype)])
+
+    return [_in_float32(node, compute)]
+
+
+def _in_float32(node: Node, compute: Callable[[str, DType], str]) -> str:
+    """What `compute` makes of the input; of a shorter dtype in float32, rounded once."""
+    dtype = node.dtype()
+    if dtype.itemsize > 2:
+        return compute(node.inputs[0], dtype)
+    return node.cast(compute(node.cast(node.inputs[0], np.float32), np.dtype(np.float32)), dtype)
+
+
+def _log_of_one_and(node: Node, x: str, dtype: DType) -> str:
+    """log(1 + x), exact near 0: the error of 1 + x is divided out (Kahan; Goldberg 1991)."""
+    one = node.constant(1, dtype)
+    above = node.emit("Add", [x, one])
+    ratio = node.emit("Div", [x, node.emit("Sub", [above, one])])
+    # Where 1 is lost in the sum, the ratio is 1, also where it is inf / inf; where x is, 0 / 0.
+    ratio = node.emit("Where", [node.emit("Equal", [above, x]), one, ratio])
+    found = node.emit("Mul", [node.emit("Log", [above]), ratio])
+    return node.emit("Where", [node.emit("Equal", [above, one]), x, found])
+
+
+# Of a polynomial in t = 1 / (1 + |x| / 2) for log(erfc(|x|) / t) + x², from t^9 down to 1; relative
+# error below 1.2e-7 (Press et al., Numerical Recipes in C, 2nd edition, 6.2).
+_ERFC: Final = (
+    0.17087277, -0.82215223, 1.48851587, -1.13520398, 0.27886807, -0.18628806, 0.09678418,
+    0.37409196, 1.00002368, -1.26551223,
+)  # fmt: skip
 
 
 @converts("Erfc")
 def _erfc(node: Node) -> Sequence[str]:
-    return [node.emit("Sub", [node.constant(1, node.dtype()), node.emit("Erf")])]
+    if node.dtype() == np.float64:
+        raise node.refusal("it is computed to 7 digits only; cast its input to float32")
+
+    def compute(x: str, dtype: DType) -> str:
+        # 1 - erf(x) has no correct digit above 4.
+        size = node.emit("Abs", [x])
+        half = node.emit("Mul", [size, node.constant(0.5, dtype)])
+        t = node.emit("Reciprocal", [node.emit("Add", [half, node.constant(1, dtype)])])
+        found = node.constant(_ERFC[0], dtype)
+        for each in _ERFC[1:]:
+            found = node.emit("Mul", [found, t])
+            found = node.emit("Add", [found, node.constant(each, dtype)])
+        found = node.emit("Sub", [found, node.emit("Mul", [x, x])])
+        found = node.emit("Mul", [node.emit("Exp", [found]), t])
+        mirrored = node.emit("Sub", [node.constant(2, dtype), found])
+        is_negative = node.emit("Less", [x, node.constant(0, dtype)])
+        return node.emit("Where", [is_negative, mirrored, found])
+
+    return [_in_float32(node, compute)]
 
 
 @converts("SquaredDifference")
@@ -110,23 +174,45 @@ def _zero_where_zero(node: Node) -> Sequence[str]:
 
 @converts("FloorDiv")
 def _floor_divide(node: Node) -> Sequence[str]:
-    if node.dtype().kind == "f":
+    if node.dtype().kind not in "iu":
         return [node.emit("Floor", [node.emit("Div")])]
-    remainder = node.emit("Mod")  # has the sign of the divisor
-    return [node.emit("Div", [node.emit("Sub", [node.inputs[0], remainder]), node.inputs[1]])]
+    towards_zero = node.emit("Div")
+    if node.dtype().kind == "u":
+        return [towards_zero]
+    zero = node.constant(0, node.dtype())
+    is_rounded = node.emit("Not", [node.emit("Equal", [node.emit("Mod"), zero])])
+    is_negative = node.emit("Xor", [node.emit("Less", [each, zero]) for each in node.inputs])
+    above = node.cast(node.emit("And", [is_rounded, is_negative]), node.dtype())
+    return [node.emit("Sub", [towards_zero, above])]
 
 
 @converts("FloorMod")
 def _floor_modulo(node: Node) -> Sequence[str]:
-    if node.dtype().kind != "f":
+    if node.dtype().kind in "iu":
         return [node.emit("Mod")]
-    whole = node.emit("Floor", [node.emit("Div")])
-    return [node.emit("Sub", [node.inputs[0], node.emit("Mul", [whole, node.inputs[1]])])]
+    # x - floor(x / y) · y loses all digits of the remainder where x / y is large.
+    zero = node.constant(0, node.dtype())
+    remainder = node.emit("Mod", fmod=1)  # has the sign of x
+    signs = [node.emit("Less", [each, zero]) for each in (remainder, node.inputs[1])]
+    is_zero = node.emit("Equal", [remainder, zero])
+    is_right = node.emit("Or", [is_zero, node.emit("Equal", signs)])
+    moved = node.emit("Add", [remainder, node.inputs[1]])
+    return [node.emit("Where", [is_right, remainder, moved])]
 
 
 @converts("Mod", "TruncateMod")
 def _truncated_modulo(node: Node) -> Sequence[str]:
     return [node.emit("Mod", fmod=1)]
+
+
+@converts("AddN")
+def _add_n(node: Node) -> Sequence[str]:
+    if node.dtype().kind not in "iu":
+        return [node.emit("Sum")]
+    found, *rest = node.inputs
+    for each in rest:  # ONNX's Sum knows no integers
+        found = node.emit("Add", [found, each])
+    return [found]
 
 
 @converts("ClipByValue")
