@@ -52,7 +52,16 @@ def _l2_loss(node: Node) -> Sequence[str]:
 def _convolution(node: Node) -> Sequence[str]:
     rank = len(node.shape(1))
     kernel = node.emit("Transpose", [node.inputs[1]], perm=[rank - 1, rank - 2, *range(rank - 2)])
-    return [_convolved(node, kernel, node.shape(1)[:-2], group=1)]
+    groups = _groups(node, _channels(node, node.shape(0)))
+    return [_convolved(node, kernel, node.shape(1)[:-2], groups)]
+
+
+def _groups(node: Node, channels: int | None) -> int:
+    """Of how many groups of channels each is convolved by filters of its own."""
+    of_one = node.shape(1)[-2]
+    if channels is None or of_one is None:
+        raise node.refusal("the channels of what is convolved, and of its filter, must be known")
+    return channels // of_one
 
 
 @converts("DepthwiseConv2dNative")
@@ -63,10 +72,10 @@ def _depthwise(node: Node) -> Sequence[str]:
     swapped = node.emit("Transpose", [node.inputs[1]], perm=[2, 3, 0, 1])
     shape = node.integers(channels * multiplier, 1, height or 0, width or 0)
     kernel = node.emit("Reshape", [swapped, shape])
-    return [_convolved(node, kernel, [height, width], group=channels)]
+    return [_convolved(node, kernel, [height, width], channels)]
 
 
-def _convolved(node: Node, kernel: str, sizes: list[int | None], group: int) -> str:
+def _convolved(node: Node, kernel: str, sizes: list[int | None], groups: int) -> str:
     strides, dilations = _spatial(node, "strides"), _spatial(node, "dilations")
     given = _spatial_sizes(node, node.shape(0))
     spans = [None if k is None else (k - 1) * d + 1 for k, d in zip(sizes, dilations, strict=True)]
@@ -77,8 +86,8 @@ def _convolved(node: Node, kernel: str, sizes: list[int | None], group: int) -> 
             [x, kernel],
             strides=strides,
             dilations=dilations,
-            group=group,
-            **_padding(node, given, spans, strides),
+            group=groups,
+            **_padding(node, given, spans, strides, dilations),
         ),
     )
 
@@ -89,42 +98,72 @@ def _transposed_convolution(node: Node) -> Sequence[str]:
     if set(_spatial(node, "dilations")) != {1}:
         raise node.refusal("a transposed convolution with dilations")
     kernel = node.emit("Transpose", [node.inputs[1]], perm=[3, 2, 0, 1])
+    groups = _groups(node, _channels(node, node.output_shape()))
     # As the gradient of a convolution whose input has the size that is asked for.
     made = _spatial_sizes(node, node.output_shape())
     given = _spatial_sizes(node, node.shape(2))
     begins, ends, beyond = [], [], []
-    sizes = zip(made, given, node.shape(1)[:2], strides, strict=True)
-    for out, size, span, stride in sizes:
+    computed = []
+    for axis, (out, size, span) in enumerate(zip(made, given, node.shape(1)[:2], strict=True)):
         if span is None:
             raise node.refusal("the height and width of its filter must be known")
-        if out is None or size is None:
-            # Computed from the batch, as layers do: then it is the size that they ask for, size *
-            # stride, or more by what a filter overlaps without padding.
-            total = span - stride if node.attr("padding") == "SAME" else min(span - stride, 0)
+        stride = strides[axis]
+        if out is None or size is None:  # all that it can be, of which a part is taken
+            computed.append((axis, span, stride))
+            begin, total = 0, 1 - stride
         else:
             total = (size - 1) * stride + span - out
-        begins.append(max(total, 0) // 2)
-        ends.append(max(total, 0) - max(total, 0) // 2)
-        beyond.append(max(-total, 0))
-    return [
-        _with_channels_first(
-            node,
-            lambda x: node.emit(
-                "ConvTranspose",
-                [x, kernel],
-                strides=strides,
-                pads=[*begins, *ends],
-                output_padding=beyond,
-            ),
-            index=2,
+            begin = _begin_of_padding(node, axis, total)
+        begins.append(begin)
+        ends.append(max(total - begin, 0))
+        beyond.append(max(begin - total, 0))
+
+    def make(x: str) -> str:
+        found = node.emit(
+            "ConvTranspose",
+            [x, kernel],
+            strides=strides,
+            pads=[*begins, *ends],
+            output_padding=beyond,
+            group=groups,
         )
-    ]
+        for axis, span, stride in computed:
+            found = _part_of_transposed(node, found, x, axis, span, stride)
+        return found
+
+    return [_with_channels_first(node, make, index=2)]
+
+
+def _begin_of_padding(node: Node, axis: int, total: int) -> int:
+    """How much of the padding that is needed in all comes before height or width."""
+    if node.attr("padding") == "EXPLICIT":
+        return _explicit_padding(node)[axis][0]
+    return max(total, 0) // 2 if node.attr("padding") == "SAME" else 0
+
+
+def _part_of_transposed(node: Node, found: str, x: str, axis: int, span: int, stride: int) -> str:
+    """The part of a whole transposed convolution of `x` that has the size that is asked for."""
+    place = node.integers(axis + (2 if _is_first(node) else 1))
+    out = node.emit("Gather", [node.as_int64(0), place], axis=0)
+    if node.attr("padding") == "SAME":
+        size = node.emit("Shape", [x], start=axis + 2, end=axis + 3)
+        steps = node.emit("Mul", [size, node.integers(stride)])
+        total = node.emit("Sub", [node.emit("Add", [steps, node.integers(span - stride)]), out])
+        total = node.emit("Max", [total, node.integers(0)])
+        begin = node.emit("Div", [total, node.integers(2)])
+    else:
+        begin = node.integers(_begin_of_padding(node, axis, 0))
+    end = node.emit("Add", [begin, out])
+    return node.emit("Slice", [found, begin, end, node.integers(axis + 2)])
 
 
 @converts("MaxPool", "MaxPool3D", "AvgPool", "AvgPool3D")
 def _pool(node: Node) -> Sequence[str]:
+    if int(np.prod(node.attr("ksize"))) != int(np.prod(_spatial(node, "ksize"))):
+        raise node.refusal(f"windows over batch or channels (ksize={list(node.attr('ksize'))})")
     sizes, strides = _spatial(node, "ksize"), _spatial(node, "strides")
-    attributes = _padding(node, _spatial_sizes(node, node.shape()), list(sizes), strides)
+    given = _spatial_sizes(node, node.shape())
+    attributes = _padding(node, given, list(sizes), strides, [1] * len(sizes))
     is_max = node.type.startswith("Max")
     if not is_max:
         attributes["count_include_pad"] = 0
@@ -204,21 +243,50 @@ def _with_channels_first(node: Node, make: Callable[[str], str], index: int = 0)
     return node.emit("Transpose", [make(first)], perm=[0, *range(2, rank), 1])
 
 
+def _channels(node: Node, shape: list[int | None]) -> int | None:
+    return shape[1 if _is_first(node) else -1]
+
+
+def _explicit_padding(node: Node) -> list[list[int]]:
+    """Before and after height and width."""
+    pairs = np.reshape(node.attr("explicit_paddings"), (-1, 2))
+    found: list[list[int]] = (pairs[2:] if _is_first(node) else pairs[1:-1]).tolist()
+    return found
+
+
 def _padding(
-    node: Node, given: list[int | None], spans: list[int | None], strides: list[int]
+    node: Node,
+    given: list[int | None],
+    spans: list[int | None],
+    strides: list[int],
+    dilations: list[int],
 ) -> dict[str, object]:
     padding = node.attr("padding")
     if padding == "VALID":
         return {"auto_pad": "VALID"}
     if padding == "EXPLICIT":
-        pairs = np.reshape(node.attr("explicit_paddings"), (-1, 2))
-        pairs = pairs[2:] if _is_first(node) else pairs[1:-1]
-        return {"pads": [int(value) for value in pairs.T.reshape(-1)]}
+        pairs = _explicit_padding(node)
+        return {"pads": [pair[end] for end in (0, 1) for pair in pairs]}
     begins, ends = [], []
     for size, span, stride in zip(given, spans, strides, strict=True):
-        if size is None or span is None:
-            return {"auto_pad": "SAME_UPPER"}  # the runtime computes the same
-        total = max((-(-size // stride) - 1) * stride + span - size, 0)
+        if span is None or (size is None and 1 not in (span, stride)):
+            return _padding_at_run_time(node, spans, strides, dilations)
+        # With a stride of 1 the size makes no difference, and a window of 1 needs no padding.
+        total = max((-(-(size or 1) // stride) - 1) * stride + span - (size or 1), 0)
         begins.append(total // 2)
         ends.append(total - total // 2)
     return {"pads": begins + ends}
+
+
+def _padding_at_run_time(
+    node: Node, spans: list[int | None], strides: list[int], dilations: list[int]
+) -> dict[str, object]:
+    # The runtime computes the same, but onnxruntime refuses it in these two cases.
+    pairs = zip(spans, strides, strict=True)
+    has_gaps = "Pool" in node.type and any(span and span < stride for span, stride in pairs)
+    if has_gaps or set(dilations) != {1}:
+        raise node.refusal(
+            "padding SAME of an unknown height or width, with dilations or strides that are longer "
+            "than the window; declare the size, or pad before it (tf.pad) and use VALID"
+        )
+    return {"auto_pad": "SAME_UPPER"}
