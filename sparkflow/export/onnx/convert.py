@@ -32,7 +32,8 @@ def write_onnx(model: Exported, path: str | Path) -> None:
     """Writes a model as a file in ONNX's format.
 
     Its inputs and outputs have the names of the signature; of a sparse input they are
-    `name/indices`, `name/values`, `name/dense_shape`. The first dimension is called `batch`.
+    `name/indices`, `name/values`, `name/dense_shape`. ONNX has one namespace for both: an output
+    that is called as an input is `name/output`. The first dimension is called `batch`.
     Weights of more than 1 GB in all go to a file beside it.
 
     Raises:
@@ -79,13 +80,13 @@ def to_onnx(model: Exported) -> Any:
         names.update(dict.fromkeys(text.tensors, name))
         tensor = graph.get_tensor_by_name(text.tensors[0])
         inputs.append(_value_info(onnx, target, name, tensor))
+    output_names = _name_outputs(model, target)
     needed = _needed(graph, model.signature.fetches, set(names))
     for op in needed:
         _convert(op, names, target)
     outputs = []
-    for output in model.signature.outputs:
+    for output, name in zip(model.signature.outputs, output_names, strict=True):
         tensor = graph.get_tensor_by_name(output.tensor)
-        name = target.unique(output.name)
         target.nodes.append(helper.make_node("Identity", [names[output.tensor]], [name]))
         shape = [_BATCH, *output.shape]
         outputs.append(
@@ -104,6 +105,15 @@ def to_onnx(model: Exported) -> Any:
     if made.ByteSize() < _LARGEST_MESSAGE_BYTES:
         onnx.checker.check_model(made, full_check=True)
     return made
+
+
+def _name_outputs(model: Exported, target: _Target) -> list[str]:
+    """What the outputs are called: as in the signature, unless an input has that name."""
+    names = [output.name for output in model.signature.outputs]
+    shared = {name for name in names if target.has(name)}
+    own = {name: target.unique(name) for name in names if name not in shared}
+    # After all others, so that none of them is called so.
+    return [own.get(name) or target.unique(f"{name}/output") for name in names]
 
 
 def _convert(op: Any, names: dict[str, str], target: _Target) -> None:
@@ -144,6 +154,10 @@ class _Target(Target):
         self._names: set[str] = set()
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
+
+    def has(self, name: str) -> bool:
+        """Whether something has this name."""
+        return name in self._names
 
     def unique(self, name: str) -> str:
         """A name that nothing has yet, taken."""
