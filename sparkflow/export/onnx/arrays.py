@@ -128,37 +128,53 @@ def _split(node: Node) -> Sequence[str]:
 
 @converts("SplitV")
 def _split_sizes(node: Node) -> Sequence[str]:
-    given = [node.inputs[0], node.as_int64(1)]
-    return node.emit_several("Split", node.num_outputs, given, axis=int(node.value(2)))
+    axis, sizes = int(node.value(2)), node.constant_or_none(1)
+    wanted = node.as_int64(1)
+    if sizes is not None and (sizes < 0).any():  # -1: the rest, which ONNX does not know
+        rest = node.emit("Sub", [_length(node, axis), node.integers(int(sizes[sizes >= 0].sum()))])
+        is_rest = node.constant(sizes < 0)
+        wanted = node.emit("Where", [is_rest, rest, wanted])
+    return node.emit_several("Split", node.num_outputs, [node.inputs[0], wanted], axis=axis)
+
+
+def _length(node: Node, axis: int) -> str:
+    """The size of an axis of the first input, [1]."""
+    size = node.shape()[axis]
+    if size is not None:
+        return node.integers(size)
+    axis %= len(node.shape())
+    return node.emit("Shape", node.inputs[:1], start=axis, end=axis + 1)
 
 
 @converts("GatherV2", "Gather")
 def _gather(node: Node) -> Sequence[str]:
+    given = [node.inputs[0], node.as_index(1)]
     if node.type == "Gather":
-        return [node.emit("Gather", axis=0)]
+        return [node.emit("Gather", given, axis=0)]
     if int(node.attr("batch_dims")):
         raise node.refusal("gathering with batch_dims")
-    return [node.emit("Gather", node.inputs[:2], axis=int(node.value(2)))]
+    return [node.emit("Gather", given, axis=int(node.value(2)))]
 
 
 @converts("GatherNd")
 def _gather_nd(node: Node) -> Sequence[str]:
-    return [node.emit("GatherND", [node.inputs[0], node.as_int64(1)])]
+    return [node.emit("GatherND", [node.inputs[0], node.as_index(1)])]
 
 
 @converts("OneHot")
 def _one_hot(node: Node) -> Sequence[str]:
-    indices, _, on, off = node.inputs
-    one = node.integers(1)
-    values = node.emit("Concat", [node.emit("Reshape", [each, one]) for each in (off, on)], axis=0)
-    depth = node.emit("Reshape", [node.as_int64(1), one])
-    # ONNX counts negative indices from the end; TensorFlow gives a row of `off` for them.
-    found = node.emit("OneHot", [indices, depth, values], axis=int(node.attr("axis")))
-    if node.dtype().kind == "u":
-        return [found]
-    negative = node.emit("Less", [indices, node.constant(0, node.dtype())])
-    wide = node.emit("Unsqueeze", [negative, node.integers(int(node.attr("axis")))])
-    return [node.emit("Where", [wide, off, found])]
+    # Not ONNX's OneHot: it counts negative indices from the end, where TensorFlow gives a row of
+    # `off`, and onnxruntime has it for few combinations of dtypes.
+    _, _, on, off = node.inputs
+    axis, rank = int(node.attr("axis")), len(node.shape())
+    zero, one = node.constant(0, np.int64), node.constant(1, np.int64)
+    depth = node.emit("Reshape", [node.as_int64(1), node.integers()])
+    classes = node.emit("Range", [zero, depth, one])
+    after = 0 if axis == -1 else rank - axis
+    if after:
+        classes = node.emit("Reshape", [classes, node.integers(-1, *[1] * after)])
+    wide = node.emit("Unsqueeze", [node.as_int64(0), node.integers(axis)])
+    return [node.emit("Where", [node.emit("Equal", [wide, classes]), on, off])]
 
 
 @converts("Select", "SelectV2")
@@ -231,6 +247,7 @@ def _strided_slice(node: Node) -> Sequence[str]:
         return bool(masks[name] >> position & 1)
 
     starts, ends, axes, steps, new, gone = [], [], [], [], [], []
+    found = node.inputs[0]
     taken = sum(not (is_set("new_axis", i) or is_set("ellipsis", i)) for i in range(len(strides)))
     axis = position_out = 0
     for i, stride in enumerate(strides):
@@ -248,14 +265,22 @@ def _strided_slice(node: Node) -> Sequence[str]:
             steps.append(1)
             gone.append(axis)
         else:
-            first, last = (0, _END) if stride > 0 else (_END, -_END)
-            starts.append(first if is_set("begin", i) else int(begin[i]))
-            ends.append(last if is_set("end", i) else int(end[i]))
-            steps.append(int(stride))
+            first = None if is_set("begin", i) else int(begin[i])
+            last = None if is_set("end", i) else int(end[i])
+            size = node.shape()[axis]
+            if size is None and stride < 0 and first is not None and first < 0:
+                # Before the beginning ONNX reads the first element, so it cuts first.
+                low = 0 if last is None else _after(last)
+                bounds = (node.integers(each) for each in (low, _after(first), axis))
+                found = node.emit("Slice", [found, *bounds])
+                first = last = None
+            start, stop, step = _bounds(first, last, stride, size)
+            starts.append(start)
+            ends.append(stop)
+            steps.append(step)
             position_out += 1
         axes.append(axis)
         axis += 1
-    found = node.inputs[0]
     if axes:
         given = (node.integers(*values) for values in (starts, ends, axes, steps))
         found = node.emit("Slice", [found, *given])
@@ -266,26 +291,60 @@ def _strided_slice(node: Node) -> Sequence[str]:
     return [found]
 
 
+def _after(position: int) -> int:
+    """The position after one that may count from the end."""
+    return _END if position == -1 else position + 1
+
+
+def _bounds(
+    first: int | None, last: int | None, stride: int, size: int | None
+) -> tuple[int, int, int]:
+    """Start, end and step for ONNX of a slice as in Python, of an axis of this size."""
+    if size is None:
+        start, stop = (0, _END) if stride > 0 else (_END, -_END)
+        return start if first is None else first, stop if last is None else last, stride
+    found = range(*slice(first, last, stride).indices(size))
+    if not found:  # ONNX cannot say so with all bounds that Python takes
+        return 0, 0, 1
+    return found.start, found.stop if found.stop >= 0 else -_END, stride
+
+
 def _slice_by_tensors(node: Node, strides: list[int]) -> Sequence[str]:
     """Where begin or end are computed."""
     if int(node.attr("ellipsis_mask")) or int(node.attr("new_axis_mask")):
         raise node.refusal("computed bounds together with an ellipsis or new axes")
-    bounds = []
-    for index, name, at_positive, at_negative in ((1, "begin", 0, _END), (2, "end", _END, -_END)):
-        mask = int(node.attr(f"{name}_mask"))
-        given = node.as_int64(index)
-        if mask:
-            is_open = node.constant([bool(mask >> axis & 1) for axis in range(len(strides))])
-            ends = [at_positive if stride > 0 else at_negative for stride in strides]
-            given = node.emit("Where", [is_open, node.integers(*ends), given])
-        bounds.append(given)
+    count = len(strides)
     shrink = int(node.attr("shrink_axis_mask"))
-    gone = [axis for axis in range(len(strides)) if shrink >> axis & 1]
-    parts = [
-        node.inputs[0],
-        *bounds,
-        node.integers(*range(len(strides))),
-        node.integers(*strides),
-    ]
-    found = node.emit("Slice", parts)
+    gone = [axis for axis in range(count) if shrink >> axis & 1]
+
+    def with_open(name: str, bounds: str, value: int) -> str:
+        mask = int(node.attr(f"{name}_mask"))
+        if not mask:
+            return bounds
+        is_open = [bool(mask >> axis & 1) and axis not in gone for axis in range(count)]
+        return node.emit("Where", [node.constant(is_open), node.integers(value), bounds])
+
+    def after(bounds: str) -> str:
+        is_last = node.emit("Equal", [bounds, node.integers(-1)])
+        following = node.emit("Add", [bounds, node.integers(1)])
+        return node.emit("Where", [is_last, node.integers(_END), following])
+
+    begin, end = node.as_int64(1), node.as_int64(2)
+    starts, stops = with_open("begin", begin, 0), with_open("end", end, _END)
+    if gone:  # one element, whatever the end is
+        is_one = node.constant([axis in gone for axis in range(count)])
+        stops = node.emit("Where", [is_one, after(begin), stops])
+    backwards = [axis for axis in range(count) if strides[axis] < 0 and axis not in gone]
+    if backwards:  # cut first, then read backwards, see `_strided_slice`
+        is_backwards = node.constant([axis in backwards for axis in range(count)])
+        low, high = with_open("end", after(end), 0), with_open("begin", after(begin), _END)
+        starts = node.emit("Where", [is_backwards, low, starts])
+        stops = node.emit("Where", [is_backwards, high, stops])
+    steps = node.integers(*[max(stride, 1) for stride in strides])
+    axes = node.integers(*range(count))
+    found = node.emit("Slice", [node.inputs[0], starts, stops, axes, steps])
+    if backwards:
+        ends = (node.integers(*[each] * len(backwards)) for each in (_END, -_END))
+        steps = node.integers(*[strides[axis] for axis in backwards])
+        found = node.emit("Slice", [found, *ends, node.integers(*backwards), steps])
     return [node.emit("Squeeze", [found, node.integers(*gone)]) if gone else found]

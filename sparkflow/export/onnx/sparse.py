@@ -31,7 +31,7 @@ def _segments(node: Node) -> Sequence[str]:
 
 @converts("SparseSegmentSum", "SparseSegmentMean", "SparseSegmentSqrtN")
 def _sparse_segments(node: Node) -> Sequence[str]:
-    rows = node.emit("Gather", node.inputs[:2], axis=0)
+    rows = node.emit("Gather", [node.inputs[0], node.as_index(1)], axis=0)
     return [_reduced(node, rows, node.as_int64(2), _kind(node), len(node.shape()))]
 
 
@@ -98,7 +98,8 @@ def _sparse_reduce_sum(node: Node) -> Sequence[str]:
 def _sparse_product(node: Node) -> Sequence[str]:
     if node.attr("adjoint_a"):
         raise node.refusal("a transposed sparse factor")
-    indices, values, shape, dense = node.inputs
+    _, values, shape, dense = node.inputs
+    indices = node.as_index(0)
     if node.attr("adjoint_b"):
         dense = node.emit("Transpose", [dense], perm=[1, 0])
     axis = node.integers(1)

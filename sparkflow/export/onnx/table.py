@@ -151,6 +151,19 @@ class Node:
             return self.inputs[index]
         return self.cast(self.inputs[index], np.int64)
 
+    def as_index(self, index: int) -> str:
+        """An input of positions, of which none is taken from the end.
+
+        ONNX counts negative positions from there; TensorFlow refuses them, as a runtime refuses
+        what is put in their place.
+        """
+        name, values = self.as_int64(index), self.constant_or_none(index)
+        if self.dtype(index).kind == "u" or (values is not None and (values >= 0).all()):
+            return name
+        is_negative = self.emit("Less", [name, self.constant(0, np.int64)])
+        beyond = self.constant(np.iinfo(np.int64).max, np.int64)
+        return self.emit("Where", [is_negative, beyond, name])
+
     def _known(self, shape: Any, which: str) -> list[int | None]:
         if shape.ndims is None:
             raise self.refusal(f"the rank of its {which} is not known")
