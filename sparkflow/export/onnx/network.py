@@ -164,21 +164,33 @@ def _pool(node: Node) -> Sequence[str]:
     sizes, strides = _spatial(node, "ksize"), _spatial(node, "strides")
     given = _spatial_sizes(node, node.shape())
     attributes = _padding(node, given, list(sizes), strides, [1] * len(sizes))
+    # Pixels at the end that no window takes: onnxruntime refuses to leave them out by itself.
+    gaps = [
+        (axis, sizes[axis], strides[axis])
+        for axis in range(len(sizes))
+        if attributes.get("auto_pad") == "SAME_UPPER" and sizes[axis] < strides[axis]
+    ]
     is_max = node.type.startswith("Max")
     if not is_max:
         attributes["count_include_pad"] = 0
-    return [
-        _with_channels_first(
-            node,
-            lambda x: node.emit(
-                "MaxPool" if is_max else "AveragePool",
-                [x],
-                kernel_shape=sizes,
-                strides=strides,
-                **attributes,
-            ),
+
+    def make(x: str) -> str:
+        for axis, size, stride in gaps:
+            given = node.emit("Shape", [x], start=axis + 2, end=axis + 3)
+            last = node.emit("Sub", [given, node.integers(1)])
+            count = node.emit("Div", [last, node.integers(stride)])  # of windows before the last
+            end = node.emit("Mul", [count, node.integers(stride)])
+            end = node.emit("Add", [end, node.integers(size)])
+            x = node.emit("Slice", [x, node.integers(0), end, node.integers(axis + 2)])
+        return node.emit(
+            "MaxPool" if is_max else "AveragePool",
+            [x],
+            kernel_shape=sizes,
+            strides=strides,
+            **attributes,
         )
-    ]
+
+    return [_with_channels_first(node, make)]
 
 
 @converts("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
@@ -270,23 +282,14 @@ def _padding(
     begins, ends = [], []
     for size, span, stride in zip(given, spans, strides, strict=True):
         if span is None or (size is None and 1 not in (span, stride)):
-            return _padding_at_run_time(node, spans, strides, dilations)
+            if set(dilations) != {1}:  # onnxruntime refuses both together
+                raise node.refusal(
+                    "dilations, strides and the padding SAME of an unknown height or width; "
+                    "declare the size, or pad before it (tf.pad) and use VALID"
+                )
+            return {"auto_pad": "SAME_UPPER"}  # the runtime computes the same
         # With a stride of 1 the size makes no difference, and a window of 1 needs no padding.
         total = max((-(-(size or 1) // stride) - 1) * stride + span - (size or 1), 0)
         begins.append(total // 2)
         ends.append(total - total // 2)
     return {"pads": begins + ends}
-
-
-def _padding_at_run_time(
-    node: Node, spans: list[int | None], strides: list[int], dilations: list[int]
-) -> dict[str, object]:
-    # The runtime computes the same, but onnxruntime refuses it in these two cases.
-    pairs = zip(spans, strides, strict=True)
-    has_gaps = "Pool" in node.type and any(span and span < stride for span, stride in pairs)
-    if has_gaps or set(dilations) != {1}:
-        raise node.refusal(
-            "padding SAME of an unknown height or width, with dilations or strides that are longer "
-            "than the window; declare the size, or pad before it (tf.pad) and use VALID"
-        )
-    return {"auto_pad": "SAME_UPPER"}

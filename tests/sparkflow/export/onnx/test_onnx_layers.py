@@ -104,8 +104,6 @@ def test_dilated_convolutions(padding: Any, is_unknown: bool) -> None:
 @unknown
 def test_poolings(layer: Layer, is_unknown: bool) -> None:
     window, stride, padding = layer
-    if is_unknown and padding == "SAME" and 1 < min(window) < stride:
-        padding = "VALID"  # SAME is refused, see below
     if not isinstance(padding, str):
         padding = [
             [min(each, size - 1) for each in pair] if size else pair
@@ -123,6 +121,19 @@ def test_poolings(layer: Layer, is_unknown: bool) -> None:
     compare(build, _images(2, 7, 8, 4), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("size", range(1, 10))
+def test_windows_with_gaps(size: int) -> None:
+    def build(x: Any) -> list[Any]:
+        return [
+            pool(_with_size(x, True, width=width), [1, *window, 1], [1, 4, 3, 1], "SAME")
+            for pool in (tf.nn.max_pool, tf.nn.avg_pool)
+            for window in ((2, 2), (3, 1), (2, 3))
+            for width in (None, 6)
+        ]
+
+    compare(build, _images(1, size, 6, 2), rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("build", "text"),
     [
@@ -131,10 +142,11 @@ def test_poolings(layer: Layer, is_unknown: bool) -> None:
             r"The node 'deep' \(op MaxPool\) .*: windows over batch or channels",
         ),
         (
-            lambda x: tf.nn.max_pool(
-                _with_size(x, True), [1, 2, 2, 1], [1, 3, 3, 1], "SAME", name="gaps"
+            lambda x: tf.raw_ops.Conv2D(
+                input=_with_size(x, True), filter=np.ones((2, 2, 4, 1), np.float32),
+                strides=[1, 2, 2, 1], dilations=[1, 2, 2, 1], padding="SAME", name="gaps",
             ),
-            r"The node 'gaps' \(op MaxPool\) .*: padding SAME of an unknown height or width",
+            r"The node 'gaps' \(op Conv2D\) .*SAME of an unknown height or width; declare",
         ),
         (
             lambda x: tf.nn.conv2d(
