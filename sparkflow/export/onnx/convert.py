@@ -17,7 +17,7 @@ from sparkflow.export.signature import Exported, part_names
 from sparkflow.graph.constant_value import constant_value
 from sparkflow.version import SPARKFLOW_VERSION
 from sparkflow_runtime.dtypes import string
-from sparkflow_runtime.errors import missing_package
+from sparkflow_runtime.errors import UnimplementedError, missing_package
 from sparkflow_runtime.files.whole import sync_file
 
 _IR_VERSION: Final = 10
@@ -103,8 +103,19 @@ def to_onnx(model: Exported) -> Any:
         described = json.dumps([asdict(each) for each in made_of_texts], ensure_ascii=False)
         made.metadata_props.add(key=TEXTS, value=described)
     if made.ByteSize() < _LARGEST_MESSAGE_BYTES:
-        onnx.checker.check_model(made, full_check=True)
+        check(onnx, made)
     return made
+
+
+def check(onnx: Any, made: Any) -> None:
+    """Raises an UnimplementedError if a model is not valid."""
+    try:
+        onnx.checker.check_model(made, full_check=True)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+        raise UnimplementedError(
+            message=f"The model cannot be converted to ONNX. What its checker says names the node: "
+            f"{error}"
+        ) from error
 
 
 def _name_outputs(model: Exported, target: _Target) -> list[str]:
@@ -152,6 +163,8 @@ class _Target(Target):
     def __init__(self, onnx: Any) -> None:
         self._onnx = onnx
         self._names: set[str] = set()
+        self._dtypes: dict[str, np.dtype[Any]] = {}
+        self._by_number: dict[int, np.dtype[Any]] = {}
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
 
@@ -173,6 +186,14 @@ class _Target(Target):
     ) -> list[str]:
         """See `Target`."""
         outputs = [self.unique(f"{name}:{op_type}") for _ in range(count)]
+        takes, gives = self.types(op_type, len(inputs), count)
+        known = {
+            each: self._dtypes[given] for each, given in zip(takes, inputs, strict=True) if given
+        }
+        if op_type == "Cast":
+            known[gives[0]] = self._by_number[attributes["to"]]
+        for output, each in zip(outputs, gives, strict=True):
+            self._dtypes[output] = known.get(each) or self._only(op_type, each)
         self.nodes.append(
             self._onnx.helper.make_node(
                 op_type, inputs, outputs, self.unique(f"{name}/{op_type}"), **attributes
@@ -180,9 +201,40 @@ class _Target(Target):
         )
         return outputs
 
+    def types(self, op_type: str, inputs: int, outputs: int) -> tuple[list[str], list[str]]:
+        """See `Target`."""
+        schema = self._schema(op_type)
+        takes, gives = (
+            [parts[min(index, len(parts) - 1)].type_str for index in range(count)]
+            for parts, count in ((schema.inputs, inputs), (schema.outputs, outputs))
+        )
+        return takes, gives
+
+    def _only(self, op_type: str, name: str) -> np.dtype[Any]:
+        """The dtype that an output always has."""
+        allowed = {
+            each.type_param_str: each.allowed_type_strs
+            for each in self._schema(op_type).type_constraints
+        }
+        (only,) = allowed.get(name, [name])
+        found: np.dtype[Any] = np.dtype(only.removeprefix("tensor(").removesuffix(")"))
+        return found
+
+    def _schema(self, op_type: str) -> Any:
+        return self._onnx.defs.get_schema(op_type, OPSET, "")
+
+    def declare(self, name: str, dtype: np.dtype[Any]) -> None:
+        """Says of which dtype an input is."""
+        self._dtypes[name] = dtype
+
+    def dtype(self, name: str) -> np.dtype[Any]:
+        """See `Target`."""
+        return self._dtypes[name]
+
     def add_constant(self, value: npt.NDArray[Any], name: str) -> str:
         """See `Target`."""
         found = self.unique(f"{name}:value")
+        self._dtypes[found] = np.asarray(value).dtype
         self.constants.append(self._onnx.numpy_helper.from_array(np.asarray(value), found))
         return found
 
@@ -190,7 +242,9 @@ class _Target(Target):
         """See `Target`."""
         if dtype.kind == "O":
             return int(self._onnx.TensorProto.STRING)
-        return int(self._onnx.helper.np_dtype_to_tensor_dtype(dtype))
+        found = int(self._onnx.helper.np_dtype_to_tensor_dtype(dtype))
+        self._by_number[found] = dtype
+        return found
 
     def constant_value(self, tensor: Any) -> npt.NDArray[Any] | None:
         """See `Target`."""
@@ -198,6 +252,7 @@ class _Target(Target):
 
 
 def _value_info(onnx: Any, target: _Target, name: str, tensor: Any) -> Any:
+    target.declare(name, _dtype(tensor))
     number = target.type_number(_dtype(tensor))
     shape: list[str | int | None] | None = None
     if tensor.shape.ndims is not None:

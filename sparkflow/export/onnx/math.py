@@ -18,7 +18,7 @@ SAME: Final = {
     "Rint": "Round", "Sign": "Sign", "Sin": "Sin", "Sinh": "Sinh", "Sqrt": "Sqrt", "Tan": "Tan",
     "Tanh": "Tanh", "Sigmoid": "Sigmoid", "Erf": "Erf", "IsNan": "IsNaN", "IsInf": "IsInf",
     "LogicalNot": "Not", "LogicalAnd": "And", "LogicalOr": "Or",
-    "Add": "Add", "AddV2": "Add", "Sub": "Sub", "Mul": "Mul", "RealDiv": "Div", "Pow": "Pow",
+    "Add": "Add", "AddV2": "Add", "Sub": "Sub", "Mul": "Mul", "RealDiv": "Div",
     "Equal": "Equal", "Greater": "Greater", "GreaterEqual": "GreaterOrEqual", "Less": "Less",
     "LessEqual": "LessOrEqual", "Maximum": "Max", "Minimum": "Min",
     "Relu": "Relu", "Elu": "Elu", "Selu": "Selu", "Softsign": "Softsign",
@@ -45,6 +45,30 @@ def _round(node: Node) -> Sequence[str]:
 @converts("Square")
 def _square(node: Node) -> Sequence[str]:
     return [node.emit("Mul", [node.inputs[0]] * 2)]
+
+
+@converts("Pow")
+def _power(node: Node) -> Sequence[str]:
+    exponent = node.constant_or_none(1)
+    if node.dtype().kind not in "iu":
+        return [node.emit("Pow")]
+    if exponent is not None and exponent.ndim == 0 and exponent > 0:
+        return [_product_of(node, int(exponent))]
+    # onnxruntime computes these in float64: exactly up to 2^53. Of short dtypes it has none.
+    wide = np.promote_types(node.dtype(), np.int32)
+    return [node.cast(node.emit("Pow", [node.cast(x, wide) for x in node.inputs]), node.dtype())]
+
+
+def _product_of(node: Node, count: int) -> str:
+    """The product of so many times the first input, of which the highest bits may be lost."""
+    found, square = "", node.inputs[0]
+    while True:
+        if count & 1:
+            found = node.emit("Mul", [found, square]) if found else square
+        count >>= 1
+        if not count:
+            return found
+        square = node.emit("Mul", [square, square])
 
 
 @converts("Rsqrt")

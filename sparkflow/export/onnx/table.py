@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from sparkflow.export.onnx.kernels import computed_in
 from sparkflow_runtime.errors import UnimplementedError
 
 OPSET: Final = 18
@@ -129,9 +130,36 @@ class Node:
     def emit_several(
         self, op_type: str, count: int, inputs: Iterable[str] | None = None, **attributes: Any
     ) -> list[str]:
-        """Adds an ONNX node and returns the names of its outputs."""
+        """Adds an ONNX node and returns the names of its outputs.
+
+        Raises:
+            UnimplementedError: Runtimes cannot compute it in the dtype of its inputs, nor exactly
+                in a wider one.
+        """
         given = self.inputs if inputs is None else list(inputs)
-        return self._target.add(op_type, given, count, self._op.name, attributes)
+        if op_type == "Cast":
+            return self._target.add(op_type, given, count, self._op.name, attributes)
+        takes, gives = self._target.types(op_type, len(given), count)
+        main = takes[1 if op_type == "Where" else 0]  # what it is about, not a condition
+        dtype = self._target.dtype(given[takes.index(main)])
+        computed = computed_in(op_type, dtype)
+        if computed is None:
+            raise self.refusal(
+                f"onnxruntime has no {op_type} of {dtype.name}; compute it in another dtype "
+                "(tf.cast)"
+            )
+        if computed != dtype:
+            given = [
+                self.cast(name, computed) if name and each == main else name
+                for name, each in zip(given, takes, strict=True)
+            ]
+        found = self._target.add(op_type, given, count, self._op.name, attributes)
+        if computed == dtype:
+            return found
+        return [
+            self.cast(name, dtype) if each == main else name
+            for name, each in zip(found, gives, strict=True)
+        ]
 
     def constant(self, value: Any, dtype: Any = None) -> str:
         """Adds a constant and returns its name."""
@@ -178,6 +206,14 @@ class Target:
         self, op_type: str, inputs: list[str], count: int, name: str, attributes: dict[str, Any]
     ) -> list[str]:
         """Adds a node; the names of its outputs."""
+        raise NotImplementedError
+
+    def types(self, op_type: str, inputs: int, outputs: int) -> tuple[list[str], list[str]]:
+        """What ONNX calls the types of a node's inputs and outputs, `T` or `tensor(int64)`."""
+        raise NotImplementedError
+
+    def dtype(self, name: str) -> np.dtype[Any]:
+        """The dtype of an input, a constant or what a node gives."""
         raise NotImplementedError
 
     def add_constant(self, value: npt.NDArray[Any], name: str) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 import sparkflow as tf
 from sparkflow.export import InferenceModel, Input, Output, Signature
-from sparkflow.export.onnx.convert import to_onnx
+from sparkflow.export.onnx.convert import check, to_onnx
 from sparkflow_runtime.errors import UnimplementedError
 from tests.sparkflow.export.onnx.comparison import Build, model_of, onnx, run
 
@@ -279,6 +279,13 @@ def test_the_file_names_inputs_outputs_and_the_batch(tmp_path: Path) -> None:
 def test_what_cannot_be_converted_is_named(build: Build, text: str) -> None:
     with pytest.raises(UnimplementedError, match=text):
         to_onnx(model_of(ROW, "float32", build))
+
+
+def test_what_the_checker_finds_is_an_error_of_ours() -> None:
+    made = to_onnx(model_of(ROW, "float32", lambda x: x + 1))
+    made.graph.node[0].op_type = "Not"
+    with pytest.raises(UnimplementedError, match=r"its checker says names the node: .*add.*"):
+        check(onnx, made)
 
 
 def test_lookup_tables_are_named() -> None:
