@@ -62,6 +62,14 @@ def test_each_dtype_gives_the_same(name: str, dtype: str) -> None:
     compare(OPS[name][1], x, rtol=0 if dtype not in FLOATS else rtol)
 
 
+def test_bfloat16_is_rounded_after_each_op() -> None:
+    def build(x: Any) -> Any:
+        short = tf.cast(x, tf.bfloat16)
+        return tf.cast(tf.nn.relu(short * short + short)[:, 1:] / short[:, :1], tf.float32)
+
+    compare(build, RANDOM.normal(size=(50, 4)).astype(np.float32))
+
+
 @pytest.mark.parametrize(
     ("build", "text"),
     [

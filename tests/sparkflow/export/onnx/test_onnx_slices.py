@@ -18,6 +18,7 @@ from tests.sparkflow.export.onnx.comparison import (
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 BOUNDS = (None, 0, 1, 2, 7, -1, -2, -3, -4, -100)
+SOME = (None, 0, 2, 7, -1, -3, -100)
 STRIDES = (1, 2, -1, -2)
 
 
@@ -43,7 +44,7 @@ def test_slices_of_computed_bounds(stride: int) -> None:
 
         return [
             x[:, computed(a) : computed(b) : stride]
-            for a, b in itertools.product(BOUNDS, BOUNDS)
+            for a, b in itertools.product(SOME, SOME)
             if (a, b) != (None, None)
         ]
 
