@@ -18,8 +18,10 @@ _LACKING: Final = {
     ),
     "Conv ConvTranspose AveragePool": f"{_SMALL} int32 int64 {_UNSIGNED}",
     "ArgMax ArgMin": f"bool int16 uint16 {_UNSIGNED}",
+    "Clip": "int16 uint16",
     "CumSum ReduceL2 ReduceMean ReduceProd ReduceSum ReduceSumSquare": f"{_SMALL} {_UNSIGNED}",
     "DepthToSpace SpaceToDepth": f"bool int16 uint16 int32 int64 {_UNSIGNED}",
+    "Einsum": f"{_SMALL} {_UNSIGNED}",
     "Elu LeakyRelu Selu Softsign": f"{_SMALL} int32 int64 {_UNSIGNED}",
     "Greater GreaterOrEqual Less LessOrEqual": "bool",
     "IsInf": "float16",
@@ -53,8 +55,8 @@ _FLOATS: Final = {"int16": "float32", "uint16": "float32", "int32": "float64", "
 _CHOOSING: Final = frozenset(("DepthToSpace", "MaxPool", "SpaceToDepth"))
 """Operators whose results are elements of the input, so that floats can hold integers."""
 _MOVING: Final = (
-    "Cast Concat Expand Gather GatherND Identity Reshape Shape Size Slice Split Squeeze Tile "
-    "Transpose Unsqueeze"
+    "Cast Concat Gather GatherND Identity Reshape Shape Size Slice Split Squeeze Transpose "
+    "Unsqueeze"
 )
 """Operators that onnxruntime has for all dtypes."""
 

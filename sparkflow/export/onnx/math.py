@@ -50,12 +50,14 @@ def _square(node: Node) -> Sequence[str]:
 @converts("Pow")
 def _power(node: Node) -> Sequence[str]:
     exponent = node.constant_or_none(1)
-    if node.dtype().kind not in "iu":
+    if node.dtype().kind == "f":
         return [node.emit("Pow")]
-    if exponent is not None and exponent.ndim == 0 and exponent > 0:
-        return [_product_of(node, int(exponent))]
-    # onnxruntime computes these in float64: exactly up to 2^53. Of short dtypes it has none.
-    wide = np.promote_types(node.dtype(), np.int32)
+    wide = np.dtype(np.float32)  # of bfloat16
+    if node.dtype().kind in "iu":
+        if exponent is not None and exponent.ndim == 0 and exponent > 0:
+            return [_product_of(node, int(exponent))]
+        # onnxruntime computes these in float64: exactly up to 2^53. Of short dtypes it has none.
+        wide = np.promote_types(node.dtype(), np.int32)
     return [node.cast(node.emit("Pow", [node.cast(x, wide) for x in node.inputs]), node.dtype())]
 
 
@@ -175,7 +177,12 @@ def _is_finite(node: Node) -> Sequence[str]:
 
 @converts("Div", "TruncateDiv")
 def _divide(node: Node) -> Sequence[str]:
-    return [node.emit("Div")]  # of integers: towards zero, as in TensorFlow
+    found = node.emit("Div")  # of integers: towards zero, as in TensorFlow
+    if node.type == "Div" or node.dtype().kind in "iu":
+        return [found]
+    is_negative = node.emit("Less", [found, node.constant(0, node.dtype())])
+    sides = [node.emit(op_type, [found]) for op_type in ("Ceil", "Floor")]
+    return [node.emit("Where", [is_negative, *sides])]
 
 
 @converts("DivNoNan")

@@ -44,6 +44,11 @@ OPS: dict[str, tuple[tuple[str, ...], Build]] = {
         lambda x: tf.space_to_depth(tf.reshape(x, [-1, 2, 2, 1]), 2),
     ),
     "product": (("int32", "int64", *FLOATS), lambda x: tf.matmul(x, tf.ones([4, 2], x.dtype))),
+    "equation": (
+        ("int8", "uint16", "int32", "int64", *FLOATS),
+        lambda x: tf.einsum("ij,jk->ik", x, tf.ones([4, 2], x.dtype)),
+    ),
+    "clipped": (("int16", "uint16", "int32", *FLOATS), tf.nn.relu6),
     "powers": (("int32", "int64"), lambda x: [x**2, x**39, x ** (x * x)]),
     "segments": (
         (*SIGNED, *UNSIGNED, "float16"),
@@ -65,7 +70,13 @@ def test_each_dtype_gives_the_same(name: str, dtype: str) -> None:
 def test_bfloat16_is_rounded_after_each_op() -> None:
     def build(x: Any) -> Any:
         short = tf.cast(x, tf.bfloat16)
-        return tf.cast(tf.nn.relu(short * short + short)[:, 1:] / short[:, :1], tf.float32)
+        made = [
+            tf.nn.relu(short * short + short)[:, 1:] / short[:, :1],
+            tf.pow(short * short, short),
+            tf.tile(tf.zeros_like(short) + short, [1, 2]),
+            tf.segment_sum(short, tf.zeros_like(short[:, 0], tf.int32)),
+        ]
+        return [tf.cast(each, tf.float32) for each in made]
 
     compare(build, RANDOM.normal(size=(50, 4)).astype(np.float32))
 

@@ -21,7 +21,9 @@ def _of_pairs(operation: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("operation", [tf.floormod, tf.floordiv, tf.truncatemod])
+@pytest.mark.parametrize(
+    "operation", [tf.floormod, tf.floordiv, tf.truncatemod, tf.truncatediv, tf.divide]
+)
 def test_remainders_keep_their_digits(operation: Callable[[Any, Any], Any], dtype: str) -> None:
     special = [(1.7e9, 3600), (1e30, 3600), (1.5, 0.3), (-6, 3), (6, -3), (-1, 1e30), (5, 0)]
     special += [(0.0, 3), (-0.0, 3), (-1, np.inf), (1, -np.inf), (np.inf, 3), (np.nan, 1)]
