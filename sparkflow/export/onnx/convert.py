@@ -193,7 +193,7 @@ class _Target(Target):
         if op_type == "Cast":
             known[gives[0]] = self._by_number[attributes["to"]]
         for output, each in zip(outputs, gives, strict=True):
-            self._dtypes[output] = known.get(each) or self._only(op_type, each)
+            self._dtypes[output] = known[each] if each in known else self._only(op_type, each)
         self.nodes.append(
             self._onnx.helper.make_node(
                 op_type, inputs, outputs, self.unique(f"{name}/{op_type}"), **attributes

@@ -71,6 +71,19 @@ def test_transposed_convolutions(layer: Layer, groups: int, known: str) -> None:
     compare(build, _images(2, height, width, 6), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("padding", ["same", "valid"])
+def test_transposed_layers_of_unknown_sizes(padding: str) -> None:
+    def build(x: Any) -> list[Any]:
+        x = _with_size(x, True)
+        return [
+            tf.layers.conv2d_transpose(x, 2, window, stride, padding)
+            for window in (2, 3, 4)
+            for stride in (1, 2, 3)
+        ]
+
+    compare(build, _images(2, 4, 5, 3), rtol=1e-4, atol=1e-5)
+
+
 @layers
 @unknown
 @pytest.mark.parametrize("kind", ["all", "groups", "depthwise"])
