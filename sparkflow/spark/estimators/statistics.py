@@ -6,6 +6,7 @@ reads the rows, which are cached by then. Validation rows are used only to check
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -206,14 +207,24 @@ def _counted(given: RowFormat, counts_values: bool) -> list[Input]:
 
 
 def _vector(inputs: list[Input]) -> Column:
-    """Returns all elements of the inputs, one after another."""
-    arrays = [
-        (F.array(_quoted(each.name)) if each.shape == () else _quoted(each.name)).cast(
-            "array<double>"
-        )
-        for each in inputs
-    ]
+    """Returns all elements of the inputs, one after another.
+
+    Rows may not have been checked yet. The summarizer fails on nulls and on other lengths, so what
+    cannot be trained on counts as zeros; whoever checks the rows discards or reports it.
+    """
+    arrays = [_elements(each) for each in inputs]
     return array_to_vector(arrays[0] if len(arrays) == 1 else F.concat(*arrays))
+
+
+def _elements(given: Input) -> Column:
+    column, zero = _quoted(given.name), F.lit(0.0)
+    if given.shape == ():
+        return F.array(F.coalesce(column.cast("double"), zero))
+    elements = column.cast("array<double>")
+    # `array_contains` is null if it met a null, see `invalid.is_invalid`.
+    holds_nothing = F.array_contains(elements, F.lit(math.nan))
+    is_fine = (F.array_size(elements) == given.size) & ~holds_nothing
+    return F.when(is_fine, elements).otherwise(F.array_repeat(zero, given.size))
 
 
 def _dense_moments(inputs: list[Input], found: Mapping[str, Any]) -> dict[str, Moments]:

@@ -10,7 +10,7 @@ from pyspark.ml.classification import LogisticRegression
 from pyspark.ml.evaluation import MulticlassClassificationEvaluator
 from pyspark.ml.functions import vector_to_array
 from pyspark.ml.regression import LinearRegression
-from pyspark.sql import DataFrame, functions as F
+from pyspark.sql import DataFrame, SparkSession, functions as F
 from sklearn import linear_model, metrics
 from sklearn.preprocessing import StandardScaler
 
@@ -205,3 +205,18 @@ def test_labels_are_checked_before_training(frame: Frame) -> None:
         SparkDNNClassifier(thresholds=[0.5, 0.5], progress=False).fit(df)
     with pytest.raises(ValueError, match="wideCols, deepCols and crossCols are empty"):
         SparkWideDeepClassifier(progress=False).fit(df)
+
+
+@pytest.mark.parametrize("where", [3, 250])  # within the rows that a fit looks at first, and after
+def test_a_null_is_skipped_filled_or_reported(spark: SparkSession, where: int) -> None:
+    rows = [(float(i % 7), float(i % 3), 1.0 * i) for i in range(300)]
+    rows[where] = (None, 1.0, 1.0)  # type: ignore[assignment]
+    df = spark.createDataFrame(rows, "a double, b double, label double").coalesce(1)
+    estimator = SparkLinearRegressor(
+        featuresCol=["a", "b"], numWorkers=1, epochs=1, batchSize=50, progress=False
+    )
+    for policy, used in (("skip", 299), ("fill", 300)):
+        model = estimator.copy({estimator.handleInvalid: policy}).fit(df)
+        assert model.history.rows_per_epoch == used
+    with pytest.raises(ValueError, match=r"Nulls cannot.*column 'a': 1 of 300 rows"):
+        estimator.fit(df)

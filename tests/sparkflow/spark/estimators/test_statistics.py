@@ -1,10 +1,13 @@
 """Moments and labels of prepared rows against numpy."""
 
+import math
+
 import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
-from sparkflow.spark.data.plan.prepare import PreparedRows
+from sparkflow.spark import SparkLinearRegressor
+from sparkflow.spark.data.plan.prepare import PreparedRows, prepare_rows
 from sparkflow.spark.data.schema.row_format import Input, RowFormat
 from sparkflow.spark.estimators.statistics import row_statistics
 
@@ -112,3 +115,49 @@ def test_equal_weights_are_as_good_as_none(spark: SparkSession, weight: float) -
     assert found.label is not None
     np.testing.assert_allclose(found.label.mean, [0.9])
     np.testing.assert_allclose(found.label.scale, [(np.arange(10) % 3).std(ddof=1)])
+
+
+@pytest.mark.parametrize("policy", ["skip", "fill"])
+def test_moments_are_those_of_the_rows_that_are_trained_on(
+    spark: SparkSession, policy: str
+) -> None:
+    rows = [(i, float(i), [float(i % 7), float(i % 3)], i / 2) for i in range(100)]
+    rows[3] = (None, 3.0, [3.0, 0.0], 1.5)  # type: ignore[assignment]
+    rows[40] = (40, math.nan, [5.0, 1.0], 20.0)
+    rows[90] = (90, 90.0, [6.0, None], 45.0)  # type: ignore[list-item]
+    df = spark.createDataFrame(rows, "n bigint, x double, a array<double>, label double")
+    trainer = SparkLinearRegressor(
+        featuresCol={"n": "n", "x": "x", "a": "a"}, handleInvalid=policy, fillValue=50.0
+    )
+    with prepare_rows(df, trainer.config(False)) as prepared:
+        found = row_statistics(prepared, of_features=True)
+    matrix = np.array([[n, x, *a] for n, x, a, _ in rows], float)  # None becomes NaN
+    fine = np.isfinite(matrix).all(1)
+    assert (~fine).sum() == 3
+    matrix = matrix[fine] if policy == "skip" else np.nan_to_num(matrix, nan=50.0)
+    mean = np.concatenate([found.features[each].mean for each in "nxa"])
+    scale = np.concatenate([found.features[each].scale for each in "nxa"])
+    np.testing.assert_allclose(mean, matrix.mean(0), rtol=1e-5)
+    np.testing.assert_allclose(scale, matrix.std(0, ddof=1), rtol=1e-5)
+    labels = np.array([row[-1] for row in rows])[fine if policy == "skip" else slice(None)]
+    assert found.label is not None
+    np.testing.assert_allclose(found.label.mean, [labels.mean()], rtol=1e-5)
+
+
+def test_rows_that_nobody_has_checked_do_not_end_the_job(spark: SparkSession) -> None:
+    rows = [(1.0, [1.0, 2.0]), (None, [3.0]), (3.0, [math.nan, None]), (4.0, None)]
+    prepared = PreparedRows(
+        rows=spark.createDataFrame(rows, "x float, a array<float>"),
+        format=RowFormat(
+            (Input("x", "dense", "float32", ()), Input("a", "dense", "float32", (2,))),
+            None,
+            None,
+            named=True,
+        ),
+        partition_rows={0: 4},
+        num_rows=4,
+        num_validation_rows=0,
+    )
+    found = row_statistics(prepared, of_features=True)
+    np.testing.assert_allclose(found.features["x"].mean, [2.0])
+    np.testing.assert_allclose(found.features["a"].mean, [0.25, 0.5])
