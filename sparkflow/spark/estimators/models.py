@@ -9,7 +9,6 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 from pyspark.ml.classification import ProbabilisticClassificationModel
-from pyspark.ml.functions import vector_to_array
 from pyspark.ml.linalg import DenseVector, SparseVector, Vectors
 from pyspark.ml.param.shared import HasWeightCol
 from pyspark.ml.regression import RegressionModel
@@ -152,11 +151,11 @@ class SparkTrainerClassificationModel(  # type: ignore[misc]
         """
         predicted, label, weight = self._judged(dataset)
         whole = self._whole()
-        probability = vector_to_array(quoted(whole.getProbabilityCol()))
-        score = vector_to_array(quoted(whole.getRawPredictionCol()))[1]
+        score = _elements(whole.getRawPredictionCol())[1]
         of_two = self.numClasses == 2
-        # Labels outside the classes have no probability.
-        own = F.coalesce(F.get(probability, label.cast("int")), F.lit(0.0))
+        # Labels outside the classes have no probability; SQL refuses to cast NaN.
+        place = F.when(label.between(0, self.numClasses - 1), label).cast("int")
+        own = F.coalesce(F.get(_elements(whole.getProbabilityCol()), place), F.lit(0.0))
         wanted = predicted.select(
             label.alias("label"),
             quoted(whole.getPredictionCol()).alias("prediction"),
@@ -177,7 +176,7 @@ class SparkTrainerClassificationModel(  # type: ignore[misc]
             whole = self.copy({self.probabilityCol: _PROBABILITY})
             return whole._transform(dataset).drop(_PROBABILITY)
         predicted = super()._transform(dataset)
-        column = _class_of(vector_to_array(F.col(f"`{self.getProbabilityCol()}`")), limits)
+        column = _class_of(_elements(self.getProbabilityCol()), limits)
         return predicted.withColumn(self.getPredictionCol(), column)
 
     def _limits(self) -> list[float]:
@@ -238,12 +237,18 @@ def _divided(probability: npt.NDArray[Any], limits: list[float]) -> npt.NDArray[
     return np.where(np.isnan(divided), -np.inf, divided)
 
 
+def _elements(name: str) -> Column:
+    """Returns the elements of a column of predicted vectors, which are dense; null for nulls."""
+    return F.unwrap_udt(quoted(name))["values"]
+
+
 def _class_of(probability: Column, limits: list[float]) -> Column:
-    """Returns the same in SQL, as a double."""
+    """Returns the same in SQL, as a double; null for nulls."""
     parts = []
     for index, limit in enumerate(limits):
         each = probability[index]
         possible = F.when(each > 0, F.lit(float("inf"))).otherwise(F.lit(float("-inf")))
         parts.append(each / F.lit(limit) if limit else possible)
     divided = F.array(*parts)
-    return (F.array_position(divided, F.array_max(divided)) - 1).cast("double")
+    place = F.array_position(divided, F.array_max(divided)) - 1
+    return F.when(probability.isNotNull(), place.cast("double"))

@@ -220,3 +220,22 @@ def test_a_null_is_skipped_filled_or_reported(spark: SparkSession, where: int) -
         assert model.history.rows_per_epoch == used
     with pytest.raises(ValueError, match=r"Nulls cannot.*column 'a': 1 of 300 rows"):
         estimator.fit(df)
+
+
+def test_rows_without_predictions_have_no_class_whatever_the_thresholds(
+    spark: SparkSession,
+) -> None:
+    rows = [(float(i % 7 - 3), i % 2) for i in range(40)]
+    model = SparkLinearClassifier(
+        featuresCol=["a"], numWorkers=1, epochs=1, batchSize=20, progress=False
+    ).fit(spark.createDataFrame(rows, "a double, label int"))
+    bad = spark.createDataFrame([(1.0, 1.0), (None, 0.0)], "a double, label double").coalesce(1)
+    kept = model.copy({model.handleInvalid: "keep", model.probabilityCol: "p`q.r"})
+    for thresholds, expected in (([0.0, 0.6], 0.0), ([0.6, 0.0], 1.0)):
+        judged = kept.copy({kept.thresholds: thresholds})
+        found = [row["prediction"] for row in judged.transform(bad).collect()]
+        assert found == [expected, None]
+        with pytest.raises(ValueError, match="1 rows cannot be evaluated"):
+            judged.evaluate(bad)
+    with pytest.raises(ValueError, match="1 rows cannot be evaluated"):
+        model.evaluate(bad.fillna(0.0).replace(0.0, float("nan"), "label"))
