@@ -426,10 +426,13 @@ class _Decoding:
         if values.dtype == dtype:
             return values, missing
         if dtype.kind == "i":
-            too_great = values >= _BEYOND if values.dtype.kind in "fu" else np.False_
-            faults = not_finite(values) if values.dtype.kind == "f" else None
-            if np.any(too_great):
-                faults = _either(faults, np.asarray(too_great))
+            outside: Any = values >= _BEYOND if values.dtype.kind in "fu" else np.False_
+            faults = None
+            if values.dtype.kind == "f":
+                outside |= values < -_BEYOND
+                faults = not_finite(values)
+            if np.any(outside):
+                faults = _either(faults, np.asarray(outside))
             if faults is not None:
                 values = np.where(faults, 0, values)
             missing = _either(missing, faults)

@@ -199,6 +199,12 @@ def test_many_columns_without_nulls() -> None:
         (pa.array([1999, -1], pa.timestamp("ns")), [1, -1]),
         (pa.array([86_400_000 * 3, None], pa.date64()), [3, None]),
         (pa.array([-1, None], pa.date32()), [-1, None]),
+        (
+            pa.array([1e30, -1e30, -(2.0**63), 2.0**63, NAN, -1.5]),
+            [None, None, -(2**63), None, None, -1],
+        ),
+        (pa.array([-3e38, 5], pa.float32()), [None, 5]),
+        (pa.array([2**64 - 1, 7], pa.uint64()), [None, 7]),
         (pa.array([Decimal("1.9"), Decimal("-1.9"), None]), [1, -1, None]),
         (pa.array([Decimal(2**63), Decimal(5)], pa.decimal256(50, 0)), [None, 5]),
         (pa.array([], pa.decimal128(5, 0)), []),
