@@ -121,7 +121,7 @@ def to_arrow(value: npt.NDArray[Any], column: OutputColumn) -> pa.Array:
     """Returns a batch of a prediction as the Arrow array of its column.
 
     Raises:
-        InvalidArgumentError: A string is not UTF-8.
+        InvalidArgumentError: A string is not UTF-8, or bigint cannot hold a number.
     """
     if column.complement:
         value = value.reshape(-1, 1).astype(np.float64)
@@ -140,6 +140,12 @@ def to_arrow(value: npt.NDArray[Any], column: OutputColumn) -> pa.Array:
 
 def _flat(values: npt.NDArray[Any], element: Any, column: OutputColumn) -> pa.Array:
     if element != pa.string():
+        if element == pa.int64() and values.dtype == np.uint64 and (values >> 63).any():
+            raise InvalidArgumentError(
+                message=f"The prediction {column.output!r} is {values.max()} in some row, and "
+                "bigint holds numbers below 2**63: let model_fn return tf.bitcast(x, tf.int64), or "
+                "tf.as_string(x)"
+            )
         return pa.array(values, type=element, safe=False)
     texts = pa.array(values.tolist(), pa.binary())
     try:

@@ -109,3 +109,12 @@ def test_texts_are_utf_8() -> None:
     assert to_arrow(value, column).to_pylist() == [["ä", ""], ["b", "c"]]
     with pytest.raises(InvalidArgumentError, match="'a' has texts that are not UTF-8"):
         to_arrow(np.array([b"\xff"], object), OutputColumn("a", "a", "string"))
+
+
+def test_numbers_beyond_bigint_are_refused() -> None:
+    column = OutputColumn("hash", "hash", "bigint")
+    fine = np.array([0, 2**63 - 1], np.uint64)
+    assert to_arrow(fine, column).to_pylist() == fine.tolist()
+    with pytest.raises(InvalidArgumentError, match=f"'hash' is {2**63} in some row.*tf.bitcast"):
+        to_arrow(fine + np.uint64(1), column)
+    assert to_arrow(fine + np.uint64(1), OutputColumn("prediction", "p", "double"))[1].as_py() > 0
