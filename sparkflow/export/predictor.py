@@ -71,7 +71,11 @@ class Predictor:
         return {name: np.asarray(value) for name, value in zip(self._names, found, strict=True)}
 
     def predict(self, values: Any, batch_size: int) -> dict[str, npt.NDArray[Any]]:
-        """As `__call__`, with `batch_size` rows at a time where the values can be cut."""
+        """As `__call__`, with `batch_size` rows at a time where that gives the same.
+
+        Values that cannot be cut are run at once, and so are rows of lists if the width of a
+        prediction depends on the longest of them.
+        """
         arrays, rows = feed_arrays(self.signature, values)
         if rows <= batch_size:
             return self.run(arrays)
@@ -85,6 +89,8 @@ class Predictor:
             if cut is None:
                 return self.run(arrays)
             parts.append(self(cut))
+            if any(parts[-1][name].shape[1:] != parts[0][name].shape[1:] for name in self._names):
+                return self.run(arrays)
         return {name: np.concatenate([part[name] for part in parts]) for name in self._names}
 
     def close(self) -> None:

@@ -156,7 +156,11 @@ def _require_rows(name: str, value: Array, rows: int) -> None:
 
 
 def _column(plan: InferencePlan, output: OutputColumn, parts: list[Array]) -> pa.Array:
-    values = to_arrow(_whole(parts), output)
+    # In lists, rows of one run may be wider than those of another, such as its longest sequence.
+    if len({part.shape[1:] for part in parts}) == 1:
+        parts = [_whole(parts)]
+    arrays = [to_arrow(part, output) for part in parts]
+    values = arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
     return to_vectors(values) if output.is_vector and plan.gives_vectors else values
 
 

@@ -158,3 +158,30 @@ def test_predictions_need_one_row_per_row() -> None:
     model = InferenceModel.build(graph.as_graph_def(), {}, signature)
     with pytest.raises(InvalidArgumentError, match=r"'total'.*\(2,\) for 3 rows: it must have"):
         _run(_plan(TOTAL), model.predictor(), [[1.0, 2.0]] * 3)
+
+
+def test_rows_are_as_wide_as_the_longest_of_their_run() -> None:
+    graph = tf.Graph()
+    with graph.as_default():
+        given = Input("x", "ragged", "int64", (), ("i:0", "v:0", "s:0"))
+        tokens = tf.SparseTensor(
+            tf.placeholder(tf.int64, [None, 2], name="i"),
+            tf.placeholder(tf.int64, [None], name="v"),
+            tf.placeholder(tf.int64, [2], name="s"),
+        )
+        tf.sparse_tensor_to_dense(tokens, name="tags")
+    output = Output("tags", graph.get_operations()[-1].name + ":0", "int64", (None,))
+    model = InferenceModel.build(graph.as_graph_def(), {}, Signature((given,), (output,), True))
+    rows = [[1], [2, 3], [4], [5]]
+    plan = InferencePlan(
+        "key",
+        (InputColumns(given, ARRAY, ("x",)),),
+        (OutputColumn("tags", "tags", "array<bigint>"),),
+        batch_size=2,
+    )
+    batch = (pa.array(rows, pa.list_(pa.int64())),)
+    (found,) = predict_batches(plan, model.predictor(), [batch])
+    assert found.field("tags").to_pylist() == [[1, 0], [2, 3], [4], [5]]
+    # An array has one width: that of a single run.
+    tags = model.predict({"x": rows}, batch_size=2)["tags"]
+    assert tags.tolist() == [[1, 0], [2, 3], [4, 0], [5, 0]]
