@@ -5,9 +5,10 @@ Strings become bytes (UTF-8), lists and sparse matrices the three arrays of a Sp
 
 from __future__ import annotations
 
+import datetime
 import numbers
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,11 @@ from sparkflow.export.signature import DENSE, RAGGED, Input, Signature
 from sparkflow_runtime.errors import InvalidArgumentError
 
 Array = npt.NDArray[Any]
+
+_DATES: Final = ("D", "W", "M", "Y")
+"""Units of numpy's times that are dates."""
+_FINE: Final = ("ns", "ps", "fs", "as")
+_EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 
 
 def feed_arrays(signature: Signature, given: Any) -> tuple[list[Array], int]:
@@ -170,10 +176,18 @@ def _typed(each: Input, value: Any) -> Array:
 def exact(value: Any, dtype: str) -> Array:
     """Numbers as an array of a dtype; integers are what was given, or are refused.
 
+    Dates are days and times microseconds since 1970, as in Spark; what is missing is NaN.
+
     Raises:
-        ValueError: The dtype is one of integers and has no such value (1.5, NaN, 2**40 as int32).
+        ValueError: The dtype is one of integers and has no such value (1.5, NaN, 2**40 as int32);
+            or the values are durations.
     """
     given = np.asarray(value)
+    if given.dtype.kind in "Mm":
+        given = _since_1970(given)
+    elif given.dtype.kind == "O" and any(isinstance(each, datetime.date) for each in given.flat):
+        counts = [_count(each) for each in given.flat]
+        given = np.array(counts, object).reshape(given.shape)
     with np.errstate(invalid="ignore"):  # of NaN and infinity, which are refused below
         array = np.ascontiguousarray(given, dtype).reshape(given.shape)
     if array.dtype.kind not in "iu" or given.dtype == array.dtype:
@@ -193,6 +207,31 @@ def exact(value: Any, dtype: str) -> Array:
         at = int(np.argmax(wrong))
         raise ValueError(f"{given.item(at)} would become {array.item(at)}")
     return array
+
+
+def _since_1970(times: Array) -> Array:
+    """Returns days or microseconds: integers, or floats with NaNs if some are missing."""
+    if times.dtype.kind == "m":
+        raise ValueError(f"{times.dtype} is a duration: divide it, as by np.timedelta64(1, 's')")
+    unit = np.datetime_data(times.dtype)[0]
+    converted = times.astype("datetime64[D]" if unit in _DATES else "datetime64[us]")
+    missing = np.isnat(times)
+    if unit not in _FINE:  # such as seconds, whose microseconds may be beyond int64
+        missing |= converted.astype(times.dtype) != times
+    counts = converted.astype(np.int64)
+    return np.where(missing, np.nan, counts) if missing.any() else counts
+
+
+def _count(value: Any) -> Any:
+    """Returns the same for one of Python's or pandas' times; other values are unchanged."""
+    if not isinstance(value, datetime.date):
+        return value
+    if value != value:  # pandas' NaT
+        return None
+    if not isinstance(value, datetime.datetime):
+        return value.toordinal() - _EPOCH.toordinal()
+    at = value if value.tzinfo is not None else value.replace(tzinfo=datetime.timezone.utc)
+    return (at - _EPOCH) // datetime.timedelta(microseconds=1)
 
 
 def _bytes(item: Any) -> bytes:

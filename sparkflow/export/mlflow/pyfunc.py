@@ -93,7 +93,7 @@ def _rows(each: Input, column: Any) -> Any:
     if each.kind == SPARSE:
         return _sparse(each, values)
     if each.kind != DENSE:
-        return [getattr(row, "tolist", lambda row=row: row)() for row in values]
+        return [_list(row) for row in values]
     if not len(values):  # a frame without rows does not tell how long they would be
         return np.empty((0, *each.shape), object if each.dtype == "string" else each.dtype)
     is_objects = isinstance(values, np.ndarray) and values.dtype.kind == "O"
@@ -102,6 +102,12 @@ def _rows(each: Input, column: Any) -> Any:
     if each.dtype == "string" and each.shape:
         return np.array([list(row) for row in values], object)
     return np.asarray(values, object) if each.dtype == "string" else np.asarray(values)
+
+
+def _list(row: Any) -> Any:
+    if isinstance(row, np.ndarray) and row.dtype.kind == "M":
+        return list(row)  # `tolist` makes numbers of nanoseconds
+    return row.tolist() if hasattr(row, "tolist") else row
 
 
 def _dense(row: Any) -> Any:

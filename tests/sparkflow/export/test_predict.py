@@ -1,11 +1,13 @@
 """`InferenceModel.predict`: inputs of every kind, in the forms that users have."""
 
+import datetime
 import decimal
 import subprocess
 import sys
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
 
@@ -144,6 +146,42 @@ def test_numbers_that_a_dtype_has(given: Any, dtype: str) -> None:
 def test_an_integer_is_what_was_given_or_refused(given: Any, dtype: str, text: str) -> None:
     with pytest.raises(ValueError, match=text):
         exact(given, dtype)
+
+
+AT = np.datetime64("2026-01-01T00:00:01.123456789")
+AT_US = 1_767_225_601_123_456
+DAY = 20_454
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (np.array([AT, np.datetime64(-1, "ns")]), [AT_US, -1]),
+        (np.array([AT], "datetime64[us]"), [AT_US]),
+        (np.array([AT], "datetime64[ms]"), [AT_US // 1000 * 1000]),
+        (np.array([AT], "datetime64[s]"), [AT_US // 10**6 * 10**6]),
+        (np.array([AT], "datetime64[D]"), [DAY]),
+        (pd.Series([AT, AT]), [AT_US, AT_US]),
+        (pd.Series([AT]).dt.tz_localize("UTC").dt.tz_convert("Europe/Berlin"), [AT_US]),
+        ([pd.Timestamp(AT), datetime.datetime(1970, 1, 1, 0, 0, 1)], [AT_US, 10**6]),
+        ([datetime.date(2026, 1, 1)], [DAY]),
+    ],
+)
+def test_times_are_counted_as_in_spark(given: Any, expected: list[int]) -> None:
+    assert exact(given, "int64").tolist() == expected
+    assert exact(given, "float32").tolist() == np.float32(expected).tolist()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [np.array([AT, "NaT"], "M8[ns]"), [pd.Timestamp(AT), pd.NaT], np.array([0, 2**62], "M8[s]")],
+)
+def test_a_time_that_is_missing_is_no_number(given: Any) -> None:
+    assert np.isnan(exact(given, "float32")).tolist() == [False, True]
+    with pytest.raises((ValueError, TypeError), match=r"nan would become|NoneType"):
+        exact(given, "int64")
+    with pytest.raises(ValueError, match=r"timedelta64\[s\] is a duration: divide it"):
+        exact(np.array([5], "m8[s]"), "int64")
 
 
 def test_named_inputs_need_names(model: InferenceModel) -> None:

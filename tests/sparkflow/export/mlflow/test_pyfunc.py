@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sparkflow.export import InferenceModel
-from sparkflow.export.mlflow.pyfunc import PyfuncModel
+from sparkflow.export import InferenceModel, Input
+from sparkflow.export.mlflow.pyfunc import PyfuncModel, _rows
+from sparkflow.export.values import exact
 from sparkflow_runtime.errors import InvalidArgumentError
 
 pd = pytest.importorskip("pandas")
@@ -92,3 +93,10 @@ def test_no_rows_give_no_rows(mixed: InferenceModel, classifier: InferenceModel)
         assert {len(each) for each in found.values()} == {0}
     for rows in (pd.DataFrame({"features": []}), pd.DataFrame({"features": [[1.0] * 3]})[:0], []):
         assert len(PyfuncModel(classifier.predictor()).predict(rows)["probability"]) == 0
+
+
+def test_lists_of_times_are_counted_in_microseconds() -> None:
+    times = np.array(["1970-01-01T00:00:01", "1970-01-01T00:00:02"], "M8[ns]")
+    given = Input("at", "ragged", "int64", (), ("i:0", "v:0", "s:0"))
+    (row,) = _rows(given, pd.Series([times]))
+    assert exact(row, "int64").tolist() == [1_000_000, 2_000_000]
