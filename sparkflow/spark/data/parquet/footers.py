@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -26,9 +27,12 @@ from sparkflow.spark.data.parquet.file_layout import (
 from sparkflow.spark.data.parquet.partitions import (
     column_types,
     partition_values,
+    read_by_spark,
 )
 from sparkflow_runtime.files.system import arrow_uri
 from sparkflow_runtime.files.table_formats import table_below, table_of
+
+_log = logging.getLogger(__name__)
 
 _FOOTERS_AT_ONCE: Final = 16
 
@@ -201,10 +205,10 @@ def open_location(uri: str) -> tuple[Any, str]:
 
 
 def read_footers(uri: str) -> ParquetFiles:
-    """Reads the footers of a Parquet file, or of all files below a directory.
+    """Reads the footers of a Parquet file, or of the files that Spark reads from a directory.
 
-    Files that Spark ignores are left out: empty ones, hidden ones and those in hidden directories,
-    see `_is_hidden`.
+    Left out are empty files, hidden ones and those in hidden directories (see `_is_hidden`), and
+    those in other directories (see `partitions.read_by_spark`).
 
     Args:
         uri: A path or URI.
@@ -301,7 +305,23 @@ def _files(system: Any, root: str, uri: str) -> list[str]:
     )
     if not paths:
         raise ValueError(f"There are no Parquet files in {uri!r}")
-    return paths
+    own = read_by_spark(root, paths)
+    if not own:
+        raise ValueError(
+            f"There are no Parquet files in {uri!r} itself. {paths[0]} and the like are in folders "
+            "that are not named column=value, which Spark ignores, too: name such a folder, or use "
+            "fit(spark.read.option('recursiveFileLookup', True).parquet(...))"
+        )
+    if len(own) < len(paths):
+        ignored = next(path for path in paths if path not in own)
+        _log.warning(
+            "%d files in folders below %s are not read, as in Spark, because these are not named "
+            "column=value, such as %s",
+            len(paths) - len(own),
+            uri,
+            ignored,
+        )
+    return own
 
 
 def _is_hidden(name: str) -> bool:

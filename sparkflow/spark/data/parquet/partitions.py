@@ -35,6 +35,31 @@ def partition_values(root: str, paths: Sequence[str]) -> dict[str, Values]:
     }
 
 
+def read_by_spark(root: str, paths: Sequence[str]) -> list[str]:
+    """Returns the files that Spark reads if it is given the folder: all or only its own.
+
+    Files in subfolders belong to it if their folders are named after values. With some files in
+    such folders and others not, Spark fails or ignores files of the folder itself.
+
+    Args:
+        root: The folder, or a file.
+        paths: The files in it and in its subfolders.
+
+    Raises:
+        ValueError: Only some of the files are in folders that are named after values.
+    """
+    named = [path for path in paths if _of(path[len(root) :])]
+    if len(named) == len(paths):
+        return list(paths)
+    if named:
+        other = next(path for path in paths if not _of(path[len(root) :]))
+        raise ValueError(
+            f"{named[0]} is in a folder named after a value, {other} is not: it has no value of "
+            "that column. Name the folder of one kind of file, or move the others"
+        )
+    return [path for path in paths if "/" not in path[len(root) :].strip("/")]
+
+
 def column_types(values: Iterable[Values]) -> dict[str, pa.DataType]:
     """Returns the type of each column, see `inferred`."""
     texts: dict[str, list[str | None]] = {}

@@ -140,3 +140,42 @@ def test_spark_has_the_same_values_and_kinds(spark: SparkSession, tmp_path: Path
     columns = [[value for part in files.read(name) for value in part.to_pylist()] for name in names]
     found = set(zip(*columns, strict=True))
     assert found == {tuple(row) for row in theirs.select(*names).collect()}
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["a", "more/b", "a/b"],
+        ["day=3/a", "day=4/more/b"],
+        ["more/day=3/a"],
+    ],
+)
+def test_the_files_are_those_that_spark_reads(
+    spark: SparkSession, tmp_path: Path, names: list[str]
+) -> None:
+    for name in names:
+        path = tmp_path / f"{name}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table({"x": [1]}), path)
+    theirs = [
+        each.removeprefix("file://") for each in spark.read.parquet(str(tmp_path)).inputFiles()
+    ]
+    for uri in (str(tmp_path), f"{tmp_path}/", f"file://{tmp_path}"):
+        files = read_footers(uri)
+        assert [path for path, _ in files.footers] == sorted(theirs)
+
+
+def test_files_that_spark_does_not_find_are_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "more").mkdir()
+    pq.write_table(pa.table({"x": [1]}), tmp_path / "more" / "a.parquet")
+    with pytest.raises(ValueError, match=r"no Parquet files in .* itself.*more/a\.parquet"):
+        read_footers(str(tmp_path))
+    pq.write_table(pa.table({"x": [1]}), tmp_path / "b.parquet")
+    assert read_footers(str(tmp_path)).rows == 1
+    assert "1 files in folders below" in caplog.text
+    (tmp_path / "day=3").mkdir()
+    pq.write_table(pa.table({"x": [1]}), tmp_path / "day=3" / "c.parquet")
+    with pytest.raises(ValueError, match=r"day=3/c\.parquet is in a folder named after a value"):
+        read_footers(str(tmp_path))

@@ -382,16 +382,16 @@ def test_tables_of_other_formats_are_refused_by_name(
 
 def test_files_that_spark_passes_over_are_passed_over(tmp_path: Path) -> None:
     rows = pa.table({"x": [1, 2]})
-    for name in ("a.parquet", "_day=3/b", "_metadata", "_x/c.parquet", ".d", "e._COPYING_"):
+    for name in ("_day=3/a", "_day=4/b", "_metadata", "_x/c.parquet", ".d", "e._COPYING_"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         pq.write_table(rows, tmp_path / name)
     for name in ("_SUCCESS", ".a.parquet.crc", "empty.parquet"):
         (tmp_path / name).write_bytes(b"")
     files = read_footers(str(tmp_path))
-    assert [Path(path).name for path, _ in files.footers] == ["b", "a.parquet"]
+    assert [Path(path).name for path, _ in files.footers] == ["a", "b"]
     with pytest.raises(ValueError, match="There are no Parquet files"):
         read_footers(str(tmp_path / "empty.parquet"))
-    (tmp_path / "notes.txt").write_text("no Parquet")
+    (tmp_path / "_day=3" / "notes.txt").write_text("no Parquet")
     with pytest.raises(ValueError, match=r"notes\.txt is not a Parquet file"):
         read_footers(str(tmp_path))
 
