@@ -19,6 +19,7 @@ from sparkflow.spark.cluster.scheduling.profiles import NONE, Profiles
 from sparkflow.spark.cluster.scheduling.slots import describe_session_slots
 from sparkflow.spark.cluster.task import RESULT_SCHEMA, JobConfig, run_task
 from sparkflow.spark.cluster_layout import ClusterLayout
+from sparkflow.spark.data.schema.frame import without_dots
 from sparkflow.spark.data.spool.spool import MESSAGE_COLUMN
 
 _END_TIMEOUT_S = 5.0
@@ -166,6 +167,7 @@ class GangJob(SparkJob):
         def run(rows: DataFrame, config: JobConfig, profile: Any) -> None:
             # A named function, because Spark's UI shows its name.
             task: Callable[..., Any] = functools.partial(run_task, config)
+            rows, task = without_dots(rows, task)
             collect(rows.mapInArrow(task, RESULT_SCHEMA, barrier=config.barrier), profile)
 
         actions = [functools.partial(run, rows, config, profiles.worker)]

@@ -46,6 +46,7 @@ from sparkflow.spark.cluster_layout import ClusterLayout, TaskName
 from sparkflow.spark.control.failure_triage import Action, FailureTriage, Settle
 from sparkflow.spark.data.hosted.dataset_spool import DatasetSpool, TravellingDataset
 from sparkflow.spark.data.hosted.travelling import rows_for_tasks
+from sparkflow.spark.data.schema.frame import without_dots
 from sparkflow.spark.data.spool.spool import local_directories
 from sparkflow.spark.endpoints import Endpoints, Ports, joined
 from sparkflow.spark.programs.cluster_dataset import ClusterDataset, those_that_travel
@@ -206,6 +207,7 @@ class FunctionJob:
 
     def _collect(self, rows: DataFrame, config: FunctionConfig, profile: Any) -> None:
         run: Callable[..., Any] = functools.partial(_run_task, config)
+        rows, run = without_dots(rows, run)
         found = collect(rows.mapInArrow(run, _RESULT_SCHEMA, barrier=config.barrier), profile)
         # Spark collects what our own tasks pickled, as for any Spark function.
         self._outcome += [pickle.loads(row["outcome"]) for row in found]  # noqa: S301

@@ -44,6 +44,7 @@ from sparkflow.spark.data.plan.profile import (
 )
 from sparkflow.spark.data.plan.selection import INDICES, SHAPE, SIZE, STORED, VALUES, is_struct
 from sparkflow.spark.data.plan.sources import Source
+from sparkflow.spark.data.schema.frame import without_dots
 from sparkflow.spark.data.schema.row_format import RAGGED, ROW_NUMBER, VALIDATES, RowFormat
 from sparkflow.spark.data.schema.row_schema import ARRAY, VECTOR
 from sparkflow.spark.data.spool.partition_files import (
@@ -262,7 +263,8 @@ def _written(
         writing = PartitionWriting(
             row_format, config.num_workers, by_content, hashes, folders.paths
         )
-        written = numbered.mapInArrow(writing, RESULT_SCHEMA).collect()
+        sent, write = without_dots(numbered, writing)
+        written = sent.mapInArrow(write, RESULT_SCHEMA).collect()
         files = held(read_facts(row["facts"] for row in written))
         train, validation = (
             sum(file.rows for file in files if file.use == use) for use in ("train", "validation")
@@ -372,7 +374,8 @@ def first_rows(df: DataFrame, count: int) -> list[Row]:
     plan = frame._jdf.queryExecution().executedPlan().toString()
     if not _BY_PYTHON.search(plan):
         return df.take(count)
-    few: Any = df.mapInArrow(_first_of(count), df.schema).rdd
+    sent, take = without_dots(df, _first_of(count))
+    few: Any = sent.mapInArrow(take, df.schema).rdd
     context: Any = frame.sparkSession.sparkContext
     for partition in range(few.getNumPartitions()):
         found: list[Row] = context.runJob(few, list, [partition])

@@ -7,10 +7,11 @@ numbers in Arrow.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, functions as F
 from pyspark.sql.types import (
     ArrayType,
@@ -30,6 +31,8 @@ from pyspark.sql.types import (
 
 _SHOWN_COLUMNS = 20
 DAYS, MICROSECONDS = "days", "microseconds"
+
+BatchFunction: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 _DAY_US: Final = 86_400_000_000
 _LONG_DIGITS: Final = 18
@@ -137,6 +140,33 @@ def require_frame(given: Any, caller: str) -> None:
 def quoted(name: str) -> Column:
     """Returns the column with this name, in which dots do not select fields of structs."""
     return F.col("`" + name.replace("`", "``") + "`")
+
+
+def without_dots(rows: DataFrame, task: BatchFunction) -> tuple[DataFrame, BatchFunction]:
+    """Returns rows and a function for `mapInArrow`, which takes dots for fields of structs.
+
+    Args:
+        rows: The rows.
+        task: The function; it still gets the names with dots.
+    """
+    names = tuple(rows.columns)
+    if not any("." in name for name in names):
+        return rows, task
+    renamed = rows.select(*(quoted(name).alias(f"c{i}") for i, name in enumerate(names)))
+    return renamed, _Renamed(names, task)
+
+
+@dataclass(frozen=True, slots=True)
+class _Renamed:
+    """A function for `mapInArrow` whose batches have names of their own."""
+
+    names: tuple[str, ...]
+    task: BatchFunction
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return self.task(
+            pa.RecordBatch.from_arrays(batch.columns, list(self.names)) for batch in batches
+        )
 
 
 def is_vector(kind: DataType) -> bool:

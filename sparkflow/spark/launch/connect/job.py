@@ -24,6 +24,7 @@ from sparkflow.spark.cluster.failures import is_restartable, to_exception
 from sparkflow.spark.cluster.task import JobConfig
 from sparkflow.spark.control.attempts.retry_loop import RetryLoop
 from sparkflow.spark.data.plan.partitioning import without_messengers
+from sparkflow.spark.data.schema.frame import without_dots
 from sparkflow.spark.errors import SparkTrainingError
 from sparkflow.spark.launch.connect.asking import end_meeting, find_chief
 from sparkflow.spark.launch.connect.connect_task import ConnectConfig, run_connect_task
@@ -161,7 +162,8 @@ class ConnectJob:
             self.remembered,
         )
         task: Any = functools.partial(run_connect_task, config)
-        query = map_with(self.profile, self.rows, task, ROWS_SCHEMA, self.config.barrier)
+        sent, task = without_dots(self.rows, task)
+        query = map_with(self.profile, sent, task, ROWS_SCHEMA, self.config.barrier)
         if self.replay is not None:
             session, token = self.rows.sparkSession, self.config.credentials.token or ""
             find = functools.partial(find_chief, session, meeting, token) if meeting else None

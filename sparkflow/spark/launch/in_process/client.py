@@ -14,6 +14,7 @@ from sparkflow.spark.cluster.barrier_job import SparkJob
 from sparkflow.spark.cluster.events import Event, JobEnded
 from sparkflow.spark.cluster.failures import to_exception
 from sparkflow.spark.cluster_layout import ClusterLayout
+from sparkflow.spark.data.schema.frame import without_dots
 from sparkflow.spark.errors import SparkTrainingError
 from sparkflow.spark.interpreter import use_this_python
 from sparkflow.spark.launch.connect.client import tell_finished
@@ -96,7 +97,8 @@ class InProcessBackend:
         task: Any = functools.partial(
             train_in_task, InTaskConfig(training.job(Credentials(), None), pickle.dumps(work))
         )
-        query = training.rows.mapInArrow(task, ROWS_SCHEMA)
+        sent, task = without_dots(training.rows, task)
+        query = sent.mapInArrow(task, ROWS_SCHEMA)
         try:
             rows = self._collect(query, training.name, training.description)
         except Exception as error:

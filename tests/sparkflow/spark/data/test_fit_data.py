@@ -99,3 +99,29 @@ def test_parquet_files_are_read_by_the_workers(spark: SparkSession, tmp_path: Pa
     assert 22 < training < 42
     assert sum(model.history.epoch_rows) == 3 * training
     assert len(model.history.validation) == 3
+
+
+@pytest.mark.parametrize("is_local", [True, False])
+def test_names_of_inputs_may_hold_dots(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_local: bool
+) -> None:
+    def of_dots(features: Any, labels: Any, mode: str) -> Any:
+        return model_fn(features["all.of them"], labels, mode)
+
+    if not is_local:
+        monkeypatch.setattr(spooled, "is_local", lambda df: False)
+    df = _uneven(spark, [20, 20]).withColumnRenamed("features", "some.features")
+    # Rows from Python are looked at by a task of Python.
+    df = spark.createDataFrame(df.toPandas(), df.schema)
+    model = SparkTrainer(
+        model_fn=of_dots,
+        featuresCol={"all.of them": "some.features"},
+        inputShapes={"all.of them": [2]},
+        numWorkers=1,
+        epochs=1,
+        batchSize=8,
+        checkpointDir=str(tmp_path),
+        validationFraction=0.2,
+        progress=False,
+    ).fit(df)
+    assert model.transform(df).where("prediction is not null").count() == 40

@@ -149,6 +149,13 @@ def test_all_kinds_of_columns(cluster, spark, way):
     assert found["n"].tolist() == [[1], [3], [5], [7]]
 
 
+def test_names_may_hold_dots(cluster, df, way):
+    rows = cluster.dataset(df, {"a.b": "label"}, batch_size=100)
+    batch = on_worker(rows, 0)
+    with session_on(cluster) as session:
+        assert session.run(batch)["a.b"].shape == (100,)
+
+
 def test_more_workers_than_rows(cluster, df, way):
     rows = cluster.dataset(df.where("id = 7"), "id", batch_size=2, epochs=None)
     assert rows.worker_rows == (1, 0)
