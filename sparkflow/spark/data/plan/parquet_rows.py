@@ -38,7 +38,7 @@ from sparkflow.spark.data.plan.partitioning import PlacedRows
 from sparkflow.spark.data.plan.prepare import Plan, PreparedRows, plan_rows
 from sparkflow.spark.data.plan.profile import is_uneven, profile_rows, refuse_lengths
 from sparkflow.spark.data.plan.sources import SCALAR
-from sparkflow.spark.data.plan.table_frame import frame_of, is_vector, text_rows
+from sparkflow.spark.data.plan.table_frame import frame_of, is_vector, readable, text_rows
 from sparkflow.spark.data.plan.weights import class_factors
 from sparkflow.spark.data.schema.row_format import DENSE, RowFormat
 from sparkflow.spark.data.schema.row_schema import LABEL, SCALARS, InputColumns
@@ -89,7 +89,9 @@ def parquet_rows(
     if not files.rows:
         what = files.origin or f"The Parquet files in {files.uri!r}"
         raise ValueError(f"{what}: no rows, so there is nothing to train on")
-    plan = plan_rows(_sample(session, files), config)
+    sample = _sample(session, files)
+    _require_types(files, sample, config)
+    plan = plan_rows(sample, config)
     profile = profile_rows(plan.selected.coalesce(1), plan.sources)
     for source in plan.sources:
         if is_uneven(source, profile.sources[source.name]):
@@ -224,18 +226,39 @@ def _sample(session: SparkSession, files: ParquetFiles) -> DataFrame:
         column = table.column(field.name)
         if pa.types.is_temporal(field.type):
             column = as_python_has_them(column)
+        kind = readable(field.type)
+        if kind != field.type:
+            column = column.cast(kind)
         values = as_objects(column)
         if is_vector(field.type):
             fields.append(StructField(field.name, VectorUDT()))
             values = [None if value is None else _vector(value) for value in values]
         else:
             try:
-                fields.append(StructField(field.name, from_arrow_type(field.type, True)))
+                fields.append(StructField(field.name, from_arrow_type(kind, True)))
             except Exception:  # noqa: S112  a type that Spark lacks; no matter unless it is asked for
                 continue
         columns[field.name] = values
     rows = list(zip(*columns.values(), strict=True))
     return session.createDataFrame(rows, StructType(fields), verifySchema=False)
+
+
+def _require_types(files: ParquetFiles, sample: DataFrame, config: FitConfig) -> None:
+    """Checks that Spark has the types of the columns that are asked for.
+
+    Raises:
+        TypeError: It lacks one.
+    """
+    given = config.features
+    parts = given.values() if isinstance(given, Mapping) else [given]
+    asked = [name for part in parts for name in ([part] if isinstance(part, str) else part)]
+    for name in (*asked, config.label_col, config.weight_col, config.validation_indicator_col):
+        if name in files.schema.names and name not in sample.columns:
+            raise TypeError(
+                f"The column {name!r} of {files.origin or files.uri!r} is "
+                f"{files.schema.field(name).type}, a type that Spark does not have: write "
+                "another one, such as float32 instead of halffloat"
+            )
 
 
 def _vector(value: Mapping[str, Any]) -> DenseVector | SparseVector:

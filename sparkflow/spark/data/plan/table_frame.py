@@ -18,6 +18,12 @@ from sparkflow.spark.data.spool.spool import MESSAGE_COLUMN
 from sparkflow_runtime.resources.datasets.arrow_columns import as_objects
 
 _MOST_PARTS = 200
+_SIGNED: Final = {
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.decimal128(20, 0),
+}
 _VECTOR_FIELDS: Final = ("type", "size", "indices", "values")
 
 
@@ -62,6 +68,15 @@ def frame_of(
     return found
 
 
+def readable(kind: pa.DataType) -> pa.DataType:
+    """Returns the type that Spark reads values of a type of Parquet as: it has no unsigned ones."""
+    types = pa.types
+    if types.is_list(kind) or types.is_large_list(kind):
+        element = readable(kind.value_type)
+        return kind if element == kind.value_type else pa.list_(element)
+    return _SIGNED.get(kind, kind)
+
+
 def is_vector(kind: pa.DataType) -> bool:
     """Whether the type is the storage type of Spark ML vectors."""
     return pa.types.is_struct(kind) and tuple(field.name for field in kind) == _VECTOR_FIELDS
@@ -73,7 +88,8 @@ def _fields(schema: pa.Schema) -> Iterator[StructField]:
             yield StructField(each.name, VectorUDT())
             continue
         try:
-            yield StructField(each.name, from_arrow_type(each.type, prefer_timestamp_ntz=True))
+            kind = from_arrow_type(readable(each.type), prefer_timestamp_ntz=True)
+            yield StructField(each.name, kind)
         except Exception:  # noqa: S112  a type that Spark lacks
             continue
 
@@ -85,4 +101,6 @@ def _read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             share = ParquetShare.from_json(given["share"])
             names = [*given["names"], *([DRAWN] if share.fraction else [])]
             for table in read_tables(share, given["names"]):
-                yield from table.select(names).to_batches()
+                table = table.select(names)
+                kinds = [field.with_type(readable(field.type)) for field in table.schema]
+                yield from table.cast(pa.schema(kinds)).to_batches()

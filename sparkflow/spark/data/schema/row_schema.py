@@ -426,13 +426,12 @@ class _Decoding:
         if values.dtype == dtype:
             return values, missing
         if dtype.kind == "i":
-            outside: Any = values >= _BEYOND if values.dtype.kind in "fu" else np.False_
             faults = None
             if values.dtype.kind == "f":
-                outside |= values < -_BEYOND
-                faults = not_finite(values)
-            if np.any(outside):
-                faults = _either(faults, np.asarray(outside))
+                outside = (values >= _BEYOND) | (values < -_BEYOND)
+                faults = _either(not_finite(values), outside if outside.any() else None)
+            elif values.dtype == np.uint64 and (values >> 63).any():
+                faults = values >> 63 != 0
             if faults is not None:
                 values = np.where(faults, 0, values)
             missing = _either(missing, faults)

@@ -18,6 +18,7 @@ from sparkflow.spark import SparkTrainer
 from sparkflow.spark.data.parquet.footers import read_footers
 from sparkflow.spark.data.parquet.shares import ParquetShare, read_share
 from sparkflow.spark.data.plan.parquet_rows import _class_rows, _num_classes, parquet_rows
+from sparkflow.spark.data.plan.table_frame import frame_of
 from sparkflow.spark.data.schema.row_format import DENSE, VALIDATES, Input, RowFormat
 from sparkflow.spark.estimators.statistics import row_statistics
 
@@ -109,3 +110,51 @@ def test_rows_drawn_for_validation_are_in_no_statistics(
     (moments,) = found.features.values()
     np.testing.assert_allclose(np.ravel(moments.mean), np.mean(trained), rtol=1e-6)
     np.testing.assert_allclose(np.ravel(moments.scale), np.std(trained), rtol=5e-3)
+
+
+UNSIGNED = {
+    "a": pa.array([250, 1, None], pa.uint8()),
+    "b": pa.array([2**31, 2, 3], pa.uint32()),
+    "c": pa.array([2**63 - 1, 2**64 - 1, 3], pa.uint64()),
+    "d": pa.array([[1, 200], [3, 4], [5, 6]], pa.list_(pa.uint8())),
+    "label": pa.array([0, 1, 1], pa.uint16()),
+    "half": pa.array(np.ones(3, np.float16)),
+}
+
+
+def test_unsigned_numbers_are_those_of_spark(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "a.parquet")
+    pq.write_table(pa.table(UNSIGNED), path)
+    params = SparkTrainer(
+        model_fn=lambda features, labels, mode: None,
+        featuresCol={name: name for name in "abcd"},
+        inputShapes={"d": [2]},
+        numWorkers=1,
+        handleInvalid="fill",
+        fillValue=7,
+    )
+    arranged = parquet_rows(spark, path, params.config())
+    kinds = {each.name: each.dtype for each in arranged.prepared.format.inputs}
+    assert kinds == {**dict.fromkeys(["a", "b", "c", "d"], "int64"), "label": "int64"}
+    assert arranged.prepared.num_classes == 2
+    message = next(filter(None, (row[0] for row in arranged.place(1)[1].df.collect())))
+    batches = list(read_share(ParquetShare.from_json(json.loads(message)["parquet"])))
+    found = pa.Table.from_batches(batches).to_pydict()
+    rows = sorted(zip(*(found[name] for name in "abcd"), strict=True))
+    assert rows == [(1, 2, 7, [3, 4]), (7, 3, 3, [5, 6]), (250, 2**31, 2**63 - 1, [1, 200])]
+    theirs = frame_of(spark, read_footers(path))
+    (first, *_) = theirs.orderBy("b", ascending=False).collect()
+    assert first.asDict() == {"a": 250, "b": 2**31, "c": 2**63 - 1, "d": [1, 200], "label": 0}
+    signed = tmp_path / "signed.parquet"
+    pq.write_table(pa.table(UNSIGNED).drop_columns(["half"]), signed)
+    assert theirs.schema == spark.read.parquet(str(signed)).schema
+
+
+def test_a_type_that_spark_lacks_is_told(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "a.parquet")
+    pq.write_table(pa.table(UNSIGNED), path)
+    params = SparkTrainer(
+        model_fn=lambda features, labels, mode: None, featuresCol=["a", "half"], numWorkers=1
+    )
+    with pytest.raises(TypeError, match=r"'half' of .*a\.parquet' is halffloat, a type that Spark"):
+        parquet_rows(spark, path, params.config())
