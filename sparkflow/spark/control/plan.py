@@ -82,8 +82,9 @@ class TrainingPlan:
     @property
     def order(self) -> str:
         """The order in which workers feed their rows, see `FeedPlan`."""
-        # A position within the first epoch can be found again only if the order is repeatable.
-        repeats = self.config.in_step or self.config.saves_within_epochs
+        # A position within the first epoch can be found again only if the order is repeatable. Any
+        # run that saves may end at one: by `maxSteps`, early stopping or `stop`.
+        repeats = self.config.in_step or self.config.saves
         return PERMUTED if repeats else ARRIVAL
 
     @property
