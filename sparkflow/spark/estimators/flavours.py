@@ -85,7 +85,7 @@ class HeadTrainer(BaseTrainer, OptimizerParams):
     def size(self, data: TrainingData) -> Size:
         """Returns the batch size, the epochs and the number of updates."""
         return size_of(
-            data.worker_rows,
+            data.worker_rows if data.shards is None else data.shards.rows,
             in_step=self.config().in_step,
             least_epochs=self.LEAST_EPOCHS,
             batch_size=self.getBatchSize(),

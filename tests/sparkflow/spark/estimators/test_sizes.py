@@ -3,8 +3,9 @@
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
-from sparkflow.spark import SparkDNNClassifier, SparkTrainerClassifier
+from sparkflow.spark import SparkDNNClassifier, SparkLinearRegressor, SparkTrainerClassifier
 from sparkflow.spark.estimators.sizes import MANY_ROWS, size_of, weight_decay_of
 
 pytestmark = pytest.mark.spark  # pyspark.ml's Params need no session, but pyspark
@@ -45,6 +46,22 @@ def test_many_rows_are_not_gone_through_more_often_than_ever(rows: int) -> None:
 def test_what_is_given_stays(given: Any, batch_size: int, epochs: int, updates: int) -> None:
     found = size_of([100, 90], **{"in_step": False, "least_epochs": 10, **given})
     assert (found.batch_size, found.epochs, found.updates) == (batch_size, epochs, updates)
+
+
+@pytest.mark.parametrize("mode", ["sync", "allreduce"])
+def test_workers_that_start_decide_nothing(spark: SparkSession, mode: str) -> None:
+    df = spark.createDataFrame(
+        [([float(i)], float(i)) for i in range(90)], "features array<float>, label float"
+    )
+    estimator = SparkLinearRegressor(numWorkers=(1, 3), syncMode=mode)
+
+    def chosen(slots: int) -> Any:
+        estimator.count_workers = lambda: slots
+        with estimator.training_data(df) as data:
+            assert data.layout.num_workers == slots
+            return estimator.size(data), estimator.decided(data).chosen
+
+    assert chosen(1) == chosen(2) == chosen(3)
 
 
 def test_own_networks_are_trained_as_their_parameters_say() -> None:
