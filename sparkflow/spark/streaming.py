@@ -231,8 +231,7 @@ class StreamingTrainer:
                 f"complete, but {directory} holds no checkpoint. Restore it, or begin with another "
                 "checkpointDir"
             )
-        # Early stopping considers each batch separately.
-        return replace(found.snapshot, best={}, early_stopping=None)
+        return found.snapshot
 
     def _state(self, files: CheckpointFiles) -> StreamState:
         path = f"{self.checkpoint_dir}/{_STATE_FILE}"

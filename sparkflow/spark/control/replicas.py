@@ -91,7 +91,9 @@ class Replicas:
         """Initializes all variables, or sets them to the values of an earlier run.
 
         Args:
-            snapshot: The snapshot of an earlier run; None for the initial values.
+            snapshot: The snapshot of an earlier run; None for the initial values. Best values
+                without a state of early stopping are those of another training, and become the
+                current ones.
         """
         graph = self._graph
         if graph.config.has_copies:
@@ -105,6 +107,8 @@ class Replicas:
             self._everywhere(lambda _, session: session.run([], {}, tables))
         if snapshot is not None:
             self._restore(snapshot)
+            if snapshot.best and snapshot.early_stopping is None:
+                self.give_back(tuple(snapshot.best))
         if graph.config.has_copies:
             self.join()  # all start from the values of worker 0
 

@@ -50,7 +50,7 @@ class FitState:
         callbacks: Receive all events.
         store: The checkpoints; None without.
         start: The snapshot of another training to start from if there is no checkpoint: its
-            variables and random streams, but not its position in the data.
+            best variables, or the last ones, and random streams, but not its position in the data.
         open_master: Connects to the tasks.
         remembered: The snapshot of an earlier `FitState` of the same fit in another process.
         lost: Why earlier ones were lost, each with the number of steps made by then; 0 if unknown.
@@ -77,7 +77,7 @@ class FitState:
             state = plan.graph.state
             require_same_variables(Checkpoint("to begin with", start), state.shared, state.tables)
         # The early stopping of that training does not apply to this one.
-        self._start = start and replace(start, best={}, early_stopping=None)
+        self._start = start and replace(start, early_stopping=None)
         self._plan = plan
         self._credentials = credentials
         self._open_master = open_master

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 import sparkflow as tf
-from sparkflow.spark.control.callbacks import Callback
+from sparkflow.spark.control.attempts.fit_state import FitState
+from sparkflow.spark.control.callbacks import Callback, Callbacks
 from sparkflow.spark.errors import SparkTrainingError
+from sparkflow_runtime.security import Credentials
 
 
 @pytest.fixture
@@ -123,6 +125,25 @@ def test_what_is_finished_needs_no_cluster_and_can_be_prolonged(rig: Any, tmp_pa
     longer = rig.but(epochs=3).train()
     assert longer.history.steps == 15
     assert_same(rig.but(checkpoint_dir="", epochs=3).train(), longer)
+
+
+@pytest.mark.parametrize("mode", ["sync", "allreduce"])
+def test_another_training_begins_with_the_best_values(rig: Any, tmp_path: Path, mode: str) -> None:
+    # With copies, those of all workers.
+    workers = 1 if mode == "sync" else 2
+    given = {"sync_mode": mode, "num_ps": int(mode == "sync")}
+    rig = rig.but(
+        model_fn=rig.diverging, shares=(20,) * workers, validation=(4,) * workers, **given
+    )
+    stopping = rig.but(epochs=50, early_stopping_patience=3, checkpoint_dir=str(tmp_path))
+    # The best step is 20, the last one 35.
+    assert stopping.train().values["bias"].tolist() == [10.0]
+    found = stopping.store().latest().snapshot
+    assert found.shared["bias"].tolist() == [17.5]
+    for patience in (0, 3):  # the 5 steps of an epoch add 2.5
+        plan = rig.but(epochs=1, early_stopping_patience=patience).plan()
+        state = FitState(plan, Credentials("token"), Callbacks(()), start=found)
+        assert rig.attempt(plan, state)["bias"].tolist() == [12.5]
 
 
 def test_early_stopping_remembers_its_best_values(rig: Any, tmp_path: Path, crash_at: Any) -> None:
