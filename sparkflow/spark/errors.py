@@ -33,6 +33,10 @@ class StalledError(SparkTrainingError):
     """No step completed for `stallTimeout` seconds; the message says which task waits for which."""
 
 
+class NoRowsError(ValueError):
+    """There are no rows to train on; the message says why."""
+
+
 @contextmanager
 def interrupts_kept() -> Iterator[None]:
     """Raises KeyboardInterrupt, not the error that py4j may raise while it handles one.

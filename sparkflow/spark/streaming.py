@@ -16,8 +16,8 @@ complete batch is skipped.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import DataFrame
@@ -25,7 +25,12 @@ from pyspark.sql import DataFrame
 from sparkflow.spark.control.attempts.resuming import AUTO, NEVER
 from sparkflow.spark.control.checkpoints.snapshot import Snapshot
 from sparkflow.spark.control.checkpoints.store import CheckpointStore
-from sparkflow.spark.errors import OtherTrainingError, SparkTrainingError
+from sparkflow.spark.errors import (
+    NoRowsError,
+    OtherTrainingError,
+    SparkTrainingError,
+    interrupts_kept,
+)
 from sparkflow.spark.storage.checkpoint_files import CheckpointFiles
 from sparkflow.spark.storage.session_files import files_for
 from sparkflow_runtime.checkpoint.sealed import open_json, seal_json
@@ -38,8 +43,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _STATE_FILE: Final = "stream.json"
-_VERSION: Final = 2
-"""Version 1 had no checksum; both are read."""
+_VERSION: Final = 3
+"""Version 1 had no checksum, version 2 no facts; all are read."""
 
 OnBatch = Callable[["SparkTrainerModel", int], None]
 
@@ -53,11 +58,14 @@ class StreamState:
         trained: The batches whose training and model are kept, oldest first. The next batch
             continues from the last one; a batch without rows is complete but not trained.
         rows: The number of rows trained on, each counted once.
+        facts: What all batches keep of the first one, see `BaseTrainer.facts_to_json`; None if
+            nothing.
     """
 
     batch_id: int = -1
     trained: tuple[int, ...] = ()
     rows: int = 0
+    facts: Mapping[str, Any] | None = field(default=None, repr=False)
 
     def to_json(self) -> bytes:
         """Returns the text to write."""
@@ -67,6 +75,7 @@ class StreamState:
                 "batch_id": self.batch_id,
                 "trained": self.trained,
                 "rows": self.rows,
+                "facts": self.facts,
             }
         )
 
@@ -82,7 +91,10 @@ class StreamState:
         try:
             version = int(found["version"])
             state = cls(
-                int(found["batch_id"]), tuple(map(int, found["trained"])), int(found["rows"])
+                int(found["batch_id"]),
+                tuple(map(int, found["trained"])),
+                int(found["rows"]),
+                found.get("facts"),
             )
         except (ValueError, KeyError, TypeError) as error:
             raise SparkTrainingError(f"{path} is not the state of a stream: {error!r}") from error
@@ -143,7 +155,8 @@ class StreamingTrainer:
     def foreachBatch(self, df: DataFrame, batch_id: int) -> None:
         """Trains on a micro-batch, unless that was already done.
 
-        Blocks until the new model is completely stored. A batch without rows changes nothing.
+        Blocks until the new model is completely stored. A batch without rows to train on changes
+        nothing.
 
         Args:
             df: The rows.
@@ -157,15 +170,17 @@ class StreamingTrainer:
         if batch_id <= state.batch_id:
             _log.info("batch %d was already trained on", batch_id)
             return
-        if df.isEmpty():
+        try:
+            model, facts = self._fit(df, batch_id, self._snapshot(files, state), state.facts)
+        except NoRowsError as error:
+            _log.warning("batch %d is not trained on: %s", batch_id, error)
             self._commit(files, replace(state, batch_id=batch_id))
             return
-        model = self._fit(df, batch_id, self._snapshot(files, state))
         model.write().overwrite().save(self._model_path(batch_id))
         trained = (*state.trained, batch_id)
         kept = trained[-self.keep_models :]
         rows = state.rows + model.history.rows_per_epoch
-        self._commit(files, StreamState(batch_id, kept, rows))
+        self._commit(files, StreamState(batch_id, kept, rows, facts))
         self._model = (batch_id, model)
         for old in trained[: -self.keep_models]:
             files.remove_tree(self._batch_path(old))
@@ -196,7 +211,14 @@ class StreamingTrainer:
             self._model = (last, SparkTrainerModel.load(self._model_path(last)))
         return self._model[1]
 
-    def _fit(self, df: DataFrame, batch_id: int, start: Snapshot | None) -> SparkTrainerModel:
+    def _fit(
+        self,
+        df: DataFrame,
+        batch_id: int,
+        start: Snapshot | None,
+        kept: Mapping[str, Any] | None,
+    ) -> tuple[SparkTrainerModel, Mapping[str, Any] | None]:
+        """Returns the model and what the next batches keep."""
         trainer = self.trainer
         batch = trainer.copy(
             {
@@ -209,15 +231,25 @@ class StreamingTrainer:
         )
         batch.start_snapshot = start
         batch.continues = True
+        if kept is not None:
+            batch.start_facts = batch.facts_from_json(kept)
         model: SparkTrainerModel
-        try:
-            model = batch.fit(df)
-        except OtherTrainingError as error:
-            # Its earlier training is discarded: the stream continues from the state before this
-            # batch.
-            _log.warning("batch %d is retrained: %s", batch_id, error)
-            model = batch.setResume(NEVER).fit(df)
-        return model
+        with interrupts_kept(), batch.training_data(df) as data:
+            try:
+                model = batch.fit_data(data)
+            except OtherTrainingError as error:
+                # Its earlier training is discarded: the stream continues from the state before
+                # this batch.
+                _log.warning("batch %d is retrained: %s", batch_id, error)
+                model = batch.setResume(NEVER).fit_data(data)
+            facts = batch.facts_to_json(data.facts) if kept is None else kept
+        if kept is None and start is not None and facts is not None:
+            _log.warning(
+                "the stream's state is of an earlier version, without statistics: those of batch "
+                "%d apply from now on",
+                batch_id,
+            )
+        return model, facts
 
     def _snapshot(self, files: CheckpointFiles, state: StreamState) -> Snapshot | None:
         """Returns the checkpoint with which the next batch starts."""

@@ -86,6 +86,8 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
         self.worker_callbacks = require_callbacks(workerCallbacks)
         # The snapshot of another training to start from; set by `streaming`.
         self.start_snapshot: Snapshot | None = None
+        # What `look_at` found in the first rows of that training; set by `streaming`.
+        self.start_facts: Any = None
         # Whether more rows of a stream will follow; set by `streaming`.
         self.continues = False
         # The number of workers that there are slots for; None to ask Spark. Set by tests.
@@ -104,6 +106,14 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
 
     def look_at(self, prepared: PreparedRows) -> Any:
         """Computes what `model_fn_for` needs to know about the rows; may run a Spark job."""
+        return None
+
+    def facts_to_json(self, facts: Any) -> Mapping[str, Any] | None:
+        """Returns what `look_at` found as values for JSON, if later trainings are to keep it."""
+        return None
+
+    def facts_from_json(self, value: Mapping[str, Any]) -> Any:
+        """Reads what `facts_to_json` returned, for `start_facts`."""
         return None
 
     def new_model(

@@ -28,6 +28,7 @@ from sparkflow.spark.estimators.heads import (
     classifier_model_fn,
     regressor_model_fn,
 )
+from sparkflow.spark.estimators.kept_statistics import continued, from_json, to_json
 from sparkflow.spark.estimators.models import (
     SparkTrainerClassificationModel,
     SparkTrainerRegressionModel,
@@ -52,13 +53,31 @@ class HeadTrainer(BaseTrainer, OptimizerParams):
 
     def statistics(self) -> Statistics:
         """The aggregates from which `look_at` computes means, deviations and labels."""
-        return functools.partial(
-            wanted_of, of_features=self.standardizes(), counts_values=self.counts_values()
-        )
+        of_features, counts_values = self._wanted()
+        return functools.partial(wanted_of, of_features=of_features, counts_values=counts_values)
 
     def look_at(self, prepared: PreparedRows) -> RowStatistics:
         """Computes means, deviations and labels of the rows; may run a Spark job."""
-        return row_statistics(prepared, self.standardizes(), self.counts_values())
+        found = row_statistics(prepared, *self._wanted())
+        kept = self.start_facts
+        return found if kept is None else continued(kept, found, prepared.format)
+
+    def _wanted(self) -> tuple[bool, bool]:
+        """Whether to compute the moments of features, and to count values."""
+        looks = self.start_facts is None
+        return looks and self.standardizes(), looks and self.counts_values()
+
+    def facts_to_json(self, facts: RowStatistics) -> Mapping[str, Any]:
+        """Returns the statistics, which are constants of the network."""
+        return to_json(facts, self.standardizes())
+
+    def facts_from_json(self, value: Mapping[str, Any]) -> RowStatistics:
+        """Reads the statistics.
+
+        Raises:
+            ValueError: `standardization` has changed.
+        """
+        return from_json(value, self.standardizes())
 
     def counts_values(self) -> bool:
         """Whether the network needs the number of distinct values of integers."""
@@ -203,6 +222,14 @@ class ClassifierTrainer(  # type: ignore[misc]
                 "(pyspark.ml's StringIndexer numbers the values of a column)"
             )
         given, seen = self.getNumClasses(), int(found.greatest) + 1
+        if not given and self.start_facts is not None:
+            given = max(int(self.start_facts.label_range.greatest) + 1, 2)
+            if given < seen:
+                raise ValueError(
+                    f"The label column {name!r} holds {seen - 1}, and the stream's first batch "
+                    f"held 0 to {given - 1}: begin with another checkpointDir and numClasses set "
+                    "to the number of all classes"
+                )
         if given and given < seen:
             raise ValueError(
                 f"The label column {name!r} holds {seen - 1}, and numClasses={given} allows 0 to "

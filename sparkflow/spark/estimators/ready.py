@@ -41,7 +41,7 @@ class Deep(HiddenParams, SizeParams):
 
     def own_decay(self, data: TrainingData) -> float:
         """Returns AdamW's weight decay, which is smaller for more rows."""
-        return weight_decay_of(sum(data.worker_rows))
+        return weight_decay_of(data.facts.num_rows)
 
 
 class _Standardized(StandardizationParams):

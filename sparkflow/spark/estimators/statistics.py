@@ -181,6 +181,7 @@ def _label_moments(value: Column, weight: Column, given: RowFormat) -> dict[str,
         total, squares = F.sum(weight), F.sum(value * value * weight)
         mean = F.sum(value * weight) / total
         freedom = total - F.sum(weight * weight) / total
+        freedom = F.when(freedom > 0, freedom)  # null for a single row
         deviation = F.sqrt(F.greatest(squares - mean * mean * total, F.lit(0.0)) / freedom)
     return {"label_mean": mean, "label_deviation": F.coalesce(deviation, F.lit(0.0))}
 

@@ -1,6 +1,7 @@
 """Training on a stream of files."""
 
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,13 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
 import sparkflow as tf
-from sparkflow.spark import SparkTrainer, SparkTrainerModel, SparkTrainingError, StreamingTrainer
+from sparkflow.spark import (
+    SparkLinearRegressor,
+    SparkTrainer,
+    SparkTrainerModel,
+    SparkTrainingError,
+    StreamingTrainer,
+)
 from sparkflow.spark.streaming import StreamState
 from sparkflow_runtime.checkpoint.sealed import seal_json
 from sparkflow_runtime.errors import DataLossError
@@ -135,6 +142,68 @@ def test_a_batch_counts_once(spark: SparkSession, tmp_path: Path) -> None:
     np.testing.assert_allclose(model.inference_model.variables["weights"], _by_hand(2), rtol=1e-4)
 
 
+def _numbers(spark: SparkSession, rows: int, seed: int, shift: float = 0.0) -> DataFrame:
+    x = np.random.default_rng(seed).normal(size=rows) + shift
+    pairs = [(float(each), 3.0 + 2.0 * float(each), 1.0 + shift) for each in x]
+    return spark.createDataFrame(pairs, "x double, label double, weight double")
+
+
+def test_batches_of_other_statistics_continue_the_same_model(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    def streaming(rate: float, **params: Any) -> StreamingTrainer:
+        given = {"featuresCol": ["x"], "weightCol": "weight", "learningRate": rate, "epochs": 2}
+        return StreamingTrainer(
+            SparkLinearRegressor(syncMode="sync", progress=False, **{**given, **params}),
+            str(tmp_path),
+        )
+
+    def predictions(stream: StreamingTrainer) -> list[float]:
+        model: Any = stream.model(spark)
+        return [model.predict([x]) for x in (-2.0, 0.0, 2.0)]
+
+    first = streaming(0.05)
+    first.foreachBatch(_numbers(spark, 100, seed=0), 0)
+    before = predictions(first)
+    # A new driver. At this rate nothing is learnt from the rows, one or many.
+    again = streaming(1e-12)
+    again.foreachBatch(_numbers(spark, 1, seed=1, shift=40.0), 1)
+    assert predictions(again) == pytest.approx(before, abs=1e-4)
+    kept = again.state(spark).facts
+    assert kept is not None
+    assert kept == first.state(spark).facts == streaming(1.0).state(spark).facts
+    assert kept["mean_weight"] == 1.0
+    other = streaming(0.05, standardization=False)
+    with pytest.raises(ValueError, match="the stream began with standardization=True"):
+        other.foreachBatch(_numbers(spark, 10, seed=2), 2)
+    named = _numbers(spark, 10, seed=2).withColumnRenamed("x", "z")
+    with pytest.raises(ValueError, match="begin with another checkpointDir"):
+        streaming(0.05, featuresCol={"z": "z"}).foreachBatch(named, 2)
+
+
+def test_a_batch_that_leaves_no_rows_to_train_on_is_passed_over(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    estimator = SparkLinearRegressor(
+        featuresCol=["x"], handleInvalid="skip", epochs=1, syncMode="sync", progress=False
+    )
+    stream = StreamingTrainer(estimator, str(tmp_path))
+    rows = _numbers(spark, 20, seed=0)
+    with caplog.at_level(logging.WARNING):
+        stream.foreachBatch(rows.limit(0), 0)
+        stream.foreachBatch(rows.withColumn("x", F.lit(float("nan"))), 1)
+    assert "batch 0 is not trained on: The DataFrame has no rows" in caplog.text
+    assert "batch 1 is not trained on: handleInvalid='skip' leaves none of the 20" in caplog.text
+    assert stream.state(spark) == StreamState(1)
+    stream.foreachBatch(rows, 2)
+    marked = StreamingTrainer(
+        estimator.copy({"validationIndicatorCol": "validates"}), str(tmp_path)
+    )
+    marked.foreachBatch(rows.withColumn("validates", F.lit(True)), 3)
+    state = marked.state(spark)
+    assert (state.batch_id, state.trained, state.rows) == (3, (2,), 20)
+
+
 def test_what_cannot_work_is_refused_at_once(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="checkpointDir is empty"):
         StreamingTrainer(_trainer(), "")
@@ -151,13 +220,13 @@ def test_states_that_are_none() -> None:
         StreamState.from_json(b'{"version": 1}', "stream.json")
     first = {"version": 1, "batch_id": 7, "trained": [5, 7], "rows": 100}
     assert StreamState.from_json(json.dumps(first).encode(), "stream.json") == state
-    later = seal_json({**first, "version": 3})
-    with pytest.raises(SparkTrainingError, match="of version 3"):
+    later = seal_json({**first, "version": 4})
+    with pytest.raises(SparkTrainingError, match="of version 4"):
         StreamState.from_json(later, "stream.json")
 
 
 def test_no_damage_gives_another_state() -> None:
-    state = StreamState(7, (5, 7), 100)
+    state = StreamState(7, (5, 7), 100, {"mean_weight": 0.5})
     said = []
     for damaged in damages(state.to_json()):
         try:

@@ -50,6 +50,7 @@ from sparkflow.spark.data.plan.weights import BALANCED, class_factors, require_c
 from sparkflow.spark.data.schema.frame import MICROSECONDS, Schema, quoted, unit_of
 from sparkflow.spark.data.schema.row_format import DENSE, VALIDATES, Input, RowFormat
 from sparkflow.spark.data.schema.row_schema import FEATURES, LABEL, WEIGHT
+from sparkflow.spark.errors import NoRowsError
 from sparkflow.spark.params.config import FitConfig
 
 _log = logging.getLogger(__name__)
@@ -175,8 +176,9 @@ def prepare_rows(
 
     Raises:
         ValueError, TypeError: See `plan_rows`.
-        ValueError: There are no rows; there are invalid values and `handleInvalid` neither skips
-            nor fills them; arrays or vectors differ in length or are empty.
+        NoRowsError: There are no rows to train on.
+        ValueError: There are invalid values and `handleInvalid` neither skips nor fills them;
+            arrays or vectors differ in length or are empty.
     """
     plan = plan_rows(dataset, config, validation)
     with _cached(dataset, plan.selected, config) as rows:
@@ -202,11 +204,11 @@ def _prepared(rows: DataFrame, plan: Plan, config: FitConfig) -> PreparedRows:
         hashes=config.saves,
     )
     if not profile.total:
-        raise ValueError("The DataFrame has no rows: there is nothing to train on")
+        raise NoRowsError("The DataFrame has no rows: there is nothing to train on")
     invalid = [each for each in plan.sources if profile.sources[each.name].invalid]
     by_column = _treated(rows, invalid, profile, policy)
     if skip and not profile.num_rows and not profile.num_validation_rows:
-        raise ValueError(
+        raise NoRowsError(
             f"handleInvalid='skip' leaves none of the {profile.total} rows: {dict(by_column)}"
         )
     require_some(profile.num_rows, profile.num_validation_rows, asked=plan.validates)

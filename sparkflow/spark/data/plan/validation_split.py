@@ -11,6 +11,7 @@ from pyspark.sql.types import BooleanType
 from sparkflow.spark.data.plan.sources import SCALAR, Source
 from sparkflow.spark.data.schema.frame import Schema, quoted, unit_of
 from sparkflow.spark.data.schema.row_format import VALIDATES
+from sparkflow.spark.errors import NoRowsError
 from sparkflow.spark.params.config import FitConfig
 from sparkflow.spark.params.tables.data_rows import CONTENT, SINGLE, STRATIFIED
 
@@ -115,7 +116,7 @@ def require_some(num_rows: int, num_validation_rows: int, *, asked: bool) -> Non
         ValueError: There are none.
     """
     if not num_rows:
-        raise ValueError(
+        raise NoRowsError(
             f"All {num_validation_rows} rows are validation rows: there is nothing to train on"
         )
     if asked and not num_validation_rows:
