@@ -14,7 +14,6 @@ import threading
 import uuid
 import weakref
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from typing import Any, Protocol
 
 from pyspark import StorageLevel
@@ -24,6 +23,7 @@ from sparkflow.spark.data.plan.prepare import release
 from sparkflow.spark.launch.training import TrainingData
 from sparkflow.spark.model.trainer_model import SparkTrainerModel
 from sparkflow.spark.params.config import FitConfig
+from sparkflow.spark.params.identity import row_rule
 from sparkflow.spark.params.row import Row
 
 
@@ -156,17 +156,7 @@ class _Group:
 
 def _key(estimator: SharesRows) -> str:
     """A string that is equal for two estimators only if the same rows go to the same tasks."""
-    config = estimator.config()
-    params = config.params
-    values = {row.name: params[row.name] for row in estimator._table_rows() if row.of_rows}
-    values["features"] = config.features  # which some make of other Params
-    values["layout"] = asdict(config.layout())
-    values["minWorkers"] = config.min_workers
-    values["in_step"] = config.in_step and config.shuffle
-    if values["in_step"] or config.validation_fraction:
-        # Otherwise rows are assigned by number, and none is drawn at random.
-        values["seed"] = config.seed
-    return json.dumps(values, sort_keys=True)
+    return json.dumps(row_rule(estimator.config(), estimator._table_rows()), sort_keys=True)
 
 
 def _close(groups: Sequence[_Group]) -> None:

@@ -57,7 +57,7 @@ from sparkflow.spark.model.outputs import output_columns
 from sparkflow.spark.model.trainer_model import SparkTrainerModel
 from sparkflow.spark.params.checks import check_metric, check_params
 from sparkflow.spark.params.config import FitConfig
-from sparkflow.spark.params.identity import deciding, placement
+from sparkflow.spark.params.identity import changed_rows, deciding, placement, row_rule
 from sparkflow.spark.params.trainer_params import TrainerParams
 from sparkflow.spark.report.mlflow_dataset import TrainingRows
 from sparkflow.spark.report.reporters import Reporters
@@ -188,7 +188,7 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
                 layout, placed = arranged.place(workers)
             made = TrainingData.of(arranged.prepared, layout, placed, facts)
             follows = data if arranged.is_elastic else None
-            return replace(made, given=given, resized=follows)
+            return replace(made, given=given, resized=follows, rule=self._row_rule())
 
         return data(workers)
 
@@ -264,13 +264,27 @@ class BaseTrainer(Estimator[SparkTrainerModel], TrainerParams):
         return self.fit_data(self._placed(session, arranged, wanted.num_workers, given))
 
     def fit_data(self, data: TrainingData) -> SparkTrainerModel:
-        """Trains on rows that `training_data` of this or a compatible estimator returned."""
+        """Trains on rows that `training_data` of this or a compatible estimator returned.
+
+        Raises:
+            ValueError: A parameter that decides on the rows has another value than in that
+                estimator; the message names it.
+        """
         validates = any(data.validation_rows)
         self._check_params(validates)
+        if data.rule and (changes := list(changed_rows(data.rule, self._row_rule()))):
+            raise ValueError(
+                "These rows were prepared with other parameters (training_data -> fit_data): "
+                f"{'; '.join(changes)}. Prepare them with training_data of an estimator that has "
+                "the same values"
+            )
         trainer = self.decided(data)
         config = trainer.config(validates)
         plan, inference = trainer._build(data, config)
         return trainer._train(data, plan, inference)
+
+    def _row_rule(self) -> dict[str, Any]:
+        return row_rule(self.config(), self._table_rows())
 
     def decided(self, data: TrainingData) -> BaseTrainer:
         """Returns this trainer, or a copy with all parameters that depend on the rows set."""

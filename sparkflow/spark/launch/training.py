@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy.typing as npt
@@ -140,6 +140,7 @@ class TrainingData:
         shards: How rows are divided if the number of workers may change.
         resized: Returns the same rows for another number of workers; None if that is fixed.
         given: Their source: the DataFrame, or the path of files.
+        rule: The `row_rule` of the estimator that prepared them.
     """
 
     prepared: PreparedRows
@@ -151,6 +152,7 @@ class TrainingData:
     shards: Shards | None = None
     resized: Callable[[int], TrainingData] | None = None
     given: DataFrame | str = ""
+    rule: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(

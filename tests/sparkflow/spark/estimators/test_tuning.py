@@ -24,8 +24,10 @@ import sparkflow as tf
 from sparkflow.spark import (
     SparkDNNClassifier,
     SparkLinearClassifier,
+    SparkLinearRegressor,
     SparkTrainerClassificationModel,
     SparkTrainerClassifier,
+    SparkTrainerRegressor,
 )
 
 pytestmark = [
@@ -89,6 +91,37 @@ def test_several_parameter_maps_cost_one_job_each_once_the_rows_are_there(
     assert np.diff(jobs)[0] > 1
     assert context._jsc.getPersistentRDDs().size() == cached
     assert _accuracy(model.transform(df)) > 0.85
+
+
+def test_rows_are_trained_on_only_as_they_were_prepared(spark: SparkSession) -> None:
+    given = [(i / 9, i % 7 / 2, float(i), 1.0) for i in range(40)]
+    df = spark.createDataFrame(given, "a double, b double, label double, w double")
+    estimator = SparkLinearRegressor(
+        featuresCol=["a", "b"], standardization=False, syncMode="sync", epochs=1, progress=False
+    )
+    differing: dict[str, tuple[dict[str, Any], str]] = {
+        "standardization": ({"standardization": True}, "False -> True"),
+        "labelCol": ({"labelCol": "a"}, "'label' -> 'a'"),
+        "weightCol": ({"weightCol": "w"}, "'' -> 'w'"),
+        "featuresCol": ({"featuresCol": ["b", "a"]}, r"\['a', 'b'\] -> \['b', 'a'\]"),
+        "seed": ({"seed": 7}, "42 -> 7"),
+        "numWorkers": ({"numWorkers": 3}, "1 -> 3"),
+        "syncMode, shuffle": ({"syncMode": "async"}, "'by content' -> 'by position'"),
+        "validationFraction": ({"validationFraction": 0.5}, "0.0 -> 0.5"),
+    }
+    with estimator.training_data(df) as data:
+        for name, (other, change) in differing.items():
+            with pytest.raises(ValueError, match=f"fit_data.*: .*{name}: {change}"):
+                estimator.copy(other).fit_data(data)
+        own_network = SparkTrainerRegressor(
+            network=lambda x: tf.layers.dense(x, 1), featuresCol=["a", "b"], syncMode="sync"
+        )
+        model = own_network.copy({"epochs": 1, "progress": False}).fit_data(data)
+        assert model.history.rows_per_epoch == 40
+    standardizing = estimator.copy({"standardization": True})
+    message = "standardization: False -> True"
+    with own_network.training_data(df) as data, pytest.raises(ValueError, match=message):
+        standardizing.fit_data(data)
 
 
 def test_cross_validation_with_two_threads(frame: Frame, tmp_path: Path) -> None:
