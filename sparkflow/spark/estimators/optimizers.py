@@ -101,16 +101,15 @@ class Stepping:
             global_step: The variable that counts steps; None for none.
             variables: The variables to train.
         """
-        rate = self.schedule.rate(self.learning_rate)
-        decaying = matrices(variables) if self.weight_decay else []
-        optimizer = self._optimizer(rate, decays=bool(decaying))
-        pairs = optimizer.compute_gradients(loss, list(variables))
-        if self.clip_norm:
-            clipped, _ = tf.clip_by_global_norm([each for each, _ in pairs], self.clip_norm)
-            pairs = list(zip(clipped, (each for _, each in pairs), strict=True))
-        if decaying:
-            return optimizer.apply_gradients(pairs, global_step, decay_var_list=decaying)
-        return optimizer.apply_gradients(pairs, global_step)
+        return minimize_parts(loss, global_step, [(self, variables)], self.clip_norm)
+
+    def optimizer_of(self, decaying: Sequence[Any]) -> Any:
+        """Returns the optimizer, in the default graph.
+
+        Args:
+            decaying: The variables that decay; if there are any, `apply_gradients` needs them.
+        """
+        return self._optimizer(self.schedule.rate(self.learning_rate), decays=bool(decaying))
 
     def _optimizer(self, rate: Any, *, decays: bool) -> Any:
         kind, arguments = _class_of(self.optimizer, self.momentum, self.nesterov)
@@ -121,6 +120,37 @@ class Stepping:
         return decaying(
             rate * self.weight_decay, learning_rate=rate, name=self.optimizer, **arguments
         )
+
+
+def minimize_parts(
+    loss: Any,
+    global_step: Any,
+    parts: Sequence[tuple[Stepping, Sequence[Any]]],
+    clip_norm: float = 0.0,
+) -> Any:
+    """Returns the training op of variables with several optimizers.
+
+    Args:
+        loss: [] float.
+        global_step: The variable that counts steps; None for none.
+        parts: Pairs of how to minimize and the variables to train in this way.
+        clip_norm: The maximum global norm of the gradients of all parts; 0 for no limit.
+    """
+    given = []
+    for stepping, variables in parts:
+        decaying = matrices(variables) if stepping.weight_decay else []
+        optimizer = stepping.optimizer_of(decaying)
+        given.append((optimizer, decaying, optimizer.compute_gradients(loss, list(variables))))
+    gradients = [each for _, _, pairs in given for each, _ in pairs]
+    if clip_norm:
+        gradients, _ = tf.clip_by_global_norm(gradients, clip_norm)
+    rest, steps = iter(gradients), []
+    for index, (optimizer, decaying, pairs) in enumerate(given):
+        clipped = [(next(rest), variable) for _, variable in pairs]
+        counted = global_step if index == 0 else None
+        more = {"decay_var_list": decaying} if decaying else {}
+        steps.append(optimizer.apply_gradients(clipped, counted, **more))
+    return steps[0] if len(steps) == 1 else tf.group(*steps)
 
 
 def matrices(variables: Sequence[Any]) -> list[Any]:

@@ -29,7 +29,7 @@ from sparkflow.spark.estimators.kinds import (
     column_kinds,
     log_kinds,
 )
-from sparkflow.spark.estimators.optimizers import Stepping
+from sparkflow.spark.estimators.optimizers import Stepping, minimize_parts
 from sparkflow.spark.estimators.ready import Deep, deep_network
 from sparkflow.spark.estimators.statistics import Moments, RowStatistics
 from sparkflow.spark.estimators.wide_params import WideParams
@@ -166,16 +166,11 @@ class _WideDeepTrainer(HeadTrainer, WideParams):
             tf.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES, scope=f"{scope}/")
             for scope in ("dnn", "linear")
         )
-        clip_norm = self.getGradientClipNorm()
-        of_wide = Stepping(self.getWideOptimizer(), self.getWideLearningRate(), clip_norm=clip_norm)
-        given = [(deep, self.stepping(data)), (wide, of_wide)]
-        parts = [(variables, each) for variables, each in given if variables]
+        of_wide = Stepping(self.getWideOptimizer(), self.getWideLearningRate())
+        given = [(self.stepping(data), deep), (of_wide, wide)]
+        parts = [(each, variables) for each, variables in given if variables]
         counter = tf.train.get_or_create_global_step()
-        steps = []
-        for index, (variables, each) in enumerate(parts):
-            counted = counter if index == 0 else None
-            steps.append(each.minimize(loss, counted, variables))
-        return tf.group(*steps)
+        return minimize_parts(loss, counter, parts, self.getGradientClipNorm())
 
 
 class SparkWideDeepClassifier(  # type: ignore[misc]  # see ClassifierTrainer

@@ -39,6 +39,7 @@ class Data(NamedTuple):
     facts: RowStatistics
     worker_rows: tuple[int, ...]
     labels: Any
+    shards: None = None
 
 
 def data(labels: Any, more: Any = None) -> Any:
@@ -121,6 +122,27 @@ def test_columns_become_what_the_parameters_say() -> None:
     assert embeddings == {(9, 3), (1000, 8)}
     assert shapes["dnn/hiddenlayer_0/kernel"] == (3 + 8 + 1, 4)
     assert found["probability"].shape == (6, 3)
+
+
+@pytest.mark.parametrize("parts", [("wide", "deep"), ("wide",), ("deep",)])
+def test_gradients_of_both_parts_are_clipped_by_their_common_norm(parts: tuple[str, ...]) -> None:
+    columns = {f"{each}Cols": ["city", "size"] for each in parts}
+    estimator = SparkWideDeepRegressor(
+        **columns,
+        hiddenUnits=[4],
+        standardization=False,
+        optimizer="SGD",
+        learningRate=1.0,
+        learningRateSchedule="constant",
+        wideOptimizer="SGD",
+        wideLearningRate=1.0,
+        gradientClipNorm=0.5,
+    )
+    given = data([100.0 * each for each in range(6)])
+    before, after = (train(estimator, given, steps)[0] for steps in (0, 1))
+    assert after.pop("global_step") == 1
+    moved = [np.sum((value - before[name]) ** 2) for name, value in after.items()]
+    assert np.sqrt(np.sum(moved)) == pytest.approx(0.5, rel=1e-4)
 
 
 def test_the_deep_part_learns_numbers() -> None:
