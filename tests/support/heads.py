@@ -1,9 +1,16 @@
 """Evaluates heads on one batch."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
 import sparkflow as tf
 
 
-def evaluated(head, logits, labels, features=None):
+def evaluated(
+    head: Any, logits: Any, labels: Callable[[], Any], features: Mapping[str, Any] | None = None
+) -> tuple[Any, Any]:
     """Loss and metrics of a head on one batch."""
     with tf.Graph().as_default():
         given = {key: tf.constant(value) for key, value in (features or {}).items()}
