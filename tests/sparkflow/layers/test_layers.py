@@ -33,7 +33,7 @@ def test_dense_over_the_last_of_several_dimensions(session):
     assert y.shape.as_list() == [None, 4, 2]
     data = np.arange(24.0).reshape(2, 4, 3)
     value = run(session, y, {x: data})
-    np.testing.assert_allclose(value, data @ session.run("d/kernel:0"), rtol=1e-5)
+    np.testing.assert_allclose(value, data @ session.run("d/kernel:0"), rtol=1e-5, atol=1e-5)
 
 
 def test_layers_share_their_variables_when_asked():

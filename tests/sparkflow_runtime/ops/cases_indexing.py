@@ -303,7 +303,10 @@ CASES = [
     OpCase("DynamicStitch", [[ints(1, 0), ints(1)], [TABLE[:2], TABLE[2:3]]], expected=stitched),
     OpCase("DynamicStitch", [[ints()], [EMPTY]], expected=EMPTY),
     OpCase(
-        "ParallelDynamicStitch", [[ints(1, 0), ints(1)], [TABLE[:2], TABLE[2:3]]], expected=stitched
+        "ParallelDynamicStitch",
+        [[ints(3, 0), ints(1, 5)], [TABLE[:2], TABLE[2:]]],
+        expected=stitched,
+        gradient=(2, 3),
     ),
     OpCase(
         "DynamicStitch",

@@ -150,7 +150,9 @@ def _job(monkeypatch: pytest.MonkeyPatch, replay: Replay, parts: Any) -> job.Con
     rows = list(to_rows({**parts, EVENTS: events}))
     monkeypatch.setattr(job, "LiveQuery", lambda *_: Finished(*rows))
     monkeypatch.setattr(job, "takes_messengers", lambda *_: True)
-    frame: Any = SimpleNamespace(mapInArrow=lambda *_, **__: None, sparkSession=None)
+    frame: Any = SimpleNamespace(
+        columns=["message"], mapInArrow=lambda *_, **__: None, sparkSession=None
+    )
     config: Any = Config(True, Plan.layout, Credentials())
     plan: Any = SimpleNamespace(config=SimpleNamespace(start_timeout=1.0))
     work = Leadership(plan, None, 0)  # type: ignore[arg-type]
