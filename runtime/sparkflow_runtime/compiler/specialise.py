@@ -375,7 +375,7 @@ class Specialisations:
         signature = _signature(args)
         plans = self._plans
         found = plans.get(signature)
-        if self.is_outdated:
+        if self._resources.has_reshaped:
             self.statistics.general += 1
             return None
         if found is None:
