@@ -43,7 +43,8 @@ def weighted_mean(arrays: Sequence[Array], weights: Sequence[float]) -> Array:
     first = arrays[0]
     if not counted:
         return np.zeros(first.shape, first.dtype)
-    if not dtypes.as_dtype(first.dtype).is_floating:
+    kind = dtypes.as_dtype(first.dtype)
+    if not (kind.is_floating or kind.is_complex):
         return _of_others([each for each, _ in counted], [weight for _, weight in counted])
     total = sum(weight for _, weight in counted)
     dtype = wide(first.dtype)
@@ -59,7 +60,7 @@ def weighted_mean(arrays: Sequence[Array], weights: Sequence[float]) -> Array:
 
 
 def _of_others(arrays: Sequence[Array], weights: Sequence[float]) -> Array:
-    """The mean of arrays that are not of floats."""
+    """The mean of arrays of neither floats nor complex numbers."""
     first = arrays[0]
     if not dtypes.as_dtype(first.dtype).is_integer:
         return first.copy()

@@ -97,3 +97,10 @@ def test_what_is_no_float_keeps_its_kind(values, dtype, expected):
     assert mean.tolist() == expected
     mean[...] = arrays[1]  # it is the caller's
     assert arrays[0].tolist() == values[0]
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_complex_numbers_have_a_mean(dtype):
+    mean = weighted_mean([np.array([1 + 2j], dtype), np.array([5 - 2j], dtype)], [1.0, 3.0])
+    assert mean.dtype == dtype
+    assert mean.tolist() == [4 - 1j]
