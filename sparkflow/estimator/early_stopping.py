@@ -264,9 +264,10 @@ class _StopOnPredicate(SessionRunHook):
 
     def begin(self) -> None:
         self._step = required_step(type(self).__name__)
-        self._stop = _signal().assign(True)
+        signal = _signal()
+        self._stop = signal.assign(True)
         # A model that stopped early has it in its checkpoint.
-        self._go_on = _signal().assign(False)
+        self._go_on = signal.assign(False)
         self._timer.reset()
         self._seen: int | None = None
 

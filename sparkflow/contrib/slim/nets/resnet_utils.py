@@ -122,61 +122,71 @@ def stack_blocks_dense(
     return net
 
 
-def build(
-    name: str,
-    normalizes_first: bool,
-    unit_fn: Callable[..., Any],
-    inputs: Any,
-    blocks: Sequence[Block],
-    num_classes: int | None,
-    is_training: Any,
-    global_pool: bool,
-    output_stride: int | None,
-    include_root_block: bool,
-    reuse: Any,
-    scope: str | None,
-) -> tuple[Any, dict[str, Any]]:
-    """Returns a network and its layers' outputs, see `resnet_v1`.
+def network_of(
+    name: str, unit_fn: Callable[..., Any], normalizes_first: bool
+) -> Callable[..., Any]:
+    """Returns the function that builds a kind of residual network.
 
     Args:
-        name: The default scope.
-        normalizes_first: Whether units normalize their inputs, instead of their convolutions.
+        name: Its name, and its default scope.
         unit_fn: Builds a unit.
-        inputs: As for `resnet_v1`, as are the following.
-        blocks: The blocks.
-        num_classes: The number of logits.
-        is_training: Whether batches are normalized by themselves.
-        global_pool: Whether to average over all pixels.
-        output_stride: The most by which the last block's output is smaller.
-        include_root_block: Whether to begin with a convolution and a pooling.
-        reuse: Whether to use existing variables.
-        scope: The scope of the variables.
-
-    Raises:
-        ValueError: As `resnet_v1`.
+        normalizes_first: Whether units normalize their inputs, instead of their convolutions.
     """
-    training = (
-        nullcontext()
-        if is_training is None
-        else arg_scope([layers.batch_norm], is_training=is_training)
-    )
-    with tf.variable_scope(scope, name, [inputs], reuse=reuse) as opened:
-        collection = f"{opened.original_name_scope}_end_points"
-        named = [layers.conv2d, unit_fn, stack_blocks_dense]
-        with training, arg_scope(named, outputs_collections=collection):
-            net = _root(inputs, normalizes_first) if include_root_block else inputs
-            net = stack_blocks_dense(net, blocks, _within(output_stride, include_root_block))
-            if normalizes_first:
-                net = layers.batch_norm(net, activation_fn=tf.nn.relu, scope="postnorm")
-            if global_pool:
-                net = tf.reduce_mean(net, [1, 2], keepdims=True, name="pool5")
-            plain = {"activation_fn": None, "normalizer_fn": None}
-            if num_classes is not None:
-                net = layers.conv2d(net, num_classes, [1, 1], scope="logits", **plain)
-            end_points = convert_collection_to_dict(collection)
-            if num_classes is not None:
-                end_points["predictions"] = layers.softmax(net, scope="predictions")
-            return net, end_points
+
+    def network(
+        inputs: Any,
+        blocks: Sequence[Block],
+        num_classes: int | None = None,
+        is_training: Any = None,
+        global_pool: bool = True,
+        output_stride: int | None = None,
+        include_root_block: bool = True,
+        reuse: Any = None,
+        scope: str | None = None,
+    ) -> tuple[Any, dict[str, Any]]:
+        """Returns a network and its layers' outputs by name; to be built in `resnet_arg_scope`.
+
+        Args:
+            inputs: `[n, height, width, channels]`.
+            blocks: The blocks.
+            num_classes: The number of logits, `[n, 1, 1, num_classes]`; None for features.
+            is_training: Whether batches are normalized by themselves; that of the argument scope
+                when None.
+            global_pool: Whether to average over all pixels.
+            output_stride: The most by which the last block's output is smaller than the images,
+                for features that are dense; None for 32.
+            include_root_block: Whether to begin with a convolution and a pooling of stride 2 each.
+            reuse: Whether to use existing variables.
+            scope: The scope of the variables.
+
+        Raises:
+            ValueError: The strides do not come to `output_stride`.
+        """
+        training = (
+            nullcontext()
+            if is_training is None
+            else arg_scope([layers.batch_norm], is_training=is_training)
+        )
+        plain = {"activation_fn": None, "normalizer_fn": None}
+        with tf.variable_scope(scope, name, [inputs], reuse=reuse) as opened:
+            collection = f"{opened.original_name_scope}_end_points"
+            named = [layers.conv2d, unit_fn, stack_blocks_dense]
+            with training, arg_scope(named, outputs_collections=collection):
+                net = _root(inputs, normalizes_first) if include_root_block else inputs
+                net = stack_blocks_dense(net, blocks, _within(output_stride, include_root_block))
+                if normalizes_first:
+                    net = layers.batch_norm(net, activation_fn=tf.nn.relu, scope="postnorm")
+                if global_pool:
+                    net = tf.reduce_mean(net, [1, 2], keepdims=True, name="pool5")
+                if num_classes is not None:
+                    net = layers.conv2d(net, num_classes, [1, 1], scope="logits", **plain)
+                end_points = convert_collection_to_dict(collection)
+                if num_classes is not None:
+                    end_points["predictions"] = layers.softmax(net, scope="predictions")
+                return net, end_points
+
+    network.__name__ = network.__qualname__ = name
+    return network
 
 
 def _root(inputs: Any, normalizes_first: bool) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import sparkflow as tf
@@ -12,8 +11,8 @@ from sparkflow.contrib.layers.variables import collect_named_outputs
 from sparkflow.contrib.slim.nets.resnet_utils import (
     Block,
     block_of,
-    build,
     conv2d_same,
+    network_of,
     of_depth,
     resnet_arg_scope,
     subsample,
@@ -68,37 +67,7 @@ def bottleneck(
         return collect_named_outputs(outputs_collections, opened.name, output)
 
 
-def resnet_v1(
-    inputs: Any,
-    blocks: Sequence[Block],
-    num_classes: int | None = None,
-    is_training: Any = None,
-    global_pool: bool = True,
-    output_stride: int | None = None,
-    include_root_block: bool = True,
-    reuse: Any = None,
-    scope: str | None = None,
-) -> tuple[Any, dict[str, Any]]:
-    """Returns a network and its layers' outputs by name; to be built in `resnet_arg_scope`.
-
-    Args:
-        inputs: `[n, height, width, channels]`.
-        blocks: The blocks.
-        num_classes: The number of logits, `[n, 1, 1, num_classes]`; None for features.
-        is_training: Whether batches are normalized by themselves; that of the argument scope when
-            None.
-        global_pool: Whether to average over all pixels.
-        output_stride: The most by which the last block's output is smaller than the images, for
-            features that are dense; None for 32.
-        include_root_block: Whether to begin with a convolution and a pooling of stride 2 each.
-        reuse: Whether to use existing variables.
-        scope: The scope of the variables.
-
-    Raises:
-        ValueError: The strides do not come to `output_stride`.
-    """
-    given = (num_classes, is_training, global_pool, output_stride, include_root_block, reuse, scope)
-    return build("resnet_v1", False, bottleneck, inputs, blocks, *given)
+resnet_v1 = network_of("resnet_v1", bottleneck, normalizes_first=False)
 
 
 def resnet_v1_block(scope: str, base_depth: int, num_units: int, stride: int) -> Block:
