@@ -17,7 +17,7 @@ from sparkflow.ops.shape import constants
 from sparkflow.ops.state import state
 from sparkflow.ops.state.accumulators import ConditionalAccumulator, SparseConditionalAccumulator
 from sparkflow.queues.queues import FIFOQueue
-from sparkflow.train.optimizers.optimizer import Optimizer
+from sparkflow.train.optimizers.optimizer import Optimizer, WrappingOptimizer
 from sparkflow.train.queue_runner import QueueRunner
 from sparkflow.train.replication.replica_variable import replica_variable
 from sparkflow.train.session_run_hook import SessionRunHook
@@ -29,7 +29,7 @@ from sparkflow_runtime.errors import CancelledError, OutOfRangeError
 
 
 @export("train.SyncReplicasOptimizer")
-class SyncReplicasOptimizer(Optimizer):
+class SyncReplicasOptimizer(WrappingOptimizer):
     """Aggregates gradients of replicas before another optimizer applies them.
 
     Each replica adds its gradients to accumulators, which are on the variables' devices, and waits
@@ -70,7 +70,7 @@ class SyncReplicasOptimizer(Optimizer):
         use_locking: bool = False,
         name: str = "sync_replicas",
     ) -> None:
-        super().__init__(use_locking, name)
+        super().__init__(opt, use_locking, name)
         if total_num_replicas is None:
             total_num_replicas = replicas_to_aggregate
         logging.info(
@@ -78,7 +78,6 @@ class SyncReplicasOptimizer(Optimizer):
             replicas_to_aggregate,
             total_num_replicas,
         )
-        self._opt = opt
         self._replicas_to_aggregate = replicas_to_aggregate
         self._total_num_replicas = total_num_replicas
         self._tokens_per_step = max(total_num_replicas, replicas_to_aggregate)
@@ -88,10 +87,6 @@ class SyncReplicasOptimizer(Optimizer):
         self._global_step: Any = None
         self._sync_token_queue: Any = None
         self._chief_queue_runner: Any = None
-
-    def compute_gradients(self, *args: Any, **kwargs: Any) -> Any:
-        """Computes the gradients of this replica with the wrapped optimizer."""
-        return self._opt.compute_gradients(*args, **kwargs)
 
     def apply_gradients(
         self,
@@ -279,18 +274,6 @@ class SyncReplicasOptimizer(Optimizer):
         return _SyncReplicasOptimizerHook(self, is_chief, num_tokens)
 
     get_session_run_hook = make_session_run_hook
-
-    def get_slot(self, *args: Any, **kwargs: Any) -> Variable | None:
-        """Returns a slot of the wrapped optimizer."""
-        return self._opt.get_slot(*args, **kwargs)
-
-    def get_slot_names(self, *args: Any, **kwargs: Any) -> list[str]:
-        """Returns the slot names of the wrapped optimizer."""
-        return self._opt.get_slot_names(*args, **kwargs)
-
-    def variables(self) -> list[Variable]:
-        """Returns the variables of the wrapped optimizer."""
-        return self._opt.variables()
 
 
 @dataclass(slots=True)

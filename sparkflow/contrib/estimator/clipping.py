@@ -7,8 +7,7 @@ from typing import Any
 
 from sparkflow.graph.operation import Operation
 from sparkflow.ops.reduction.clip import clip_by_global_norm
-from sparkflow.train.optimizers.optimizer import GradientAndVariable, Optimizer
-from sparkflow.variables.variable import Variable
+from sparkflow.train.optimizers.optimizer import Optimizer, WrappingOptimizer
 
 
 def clip_gradients_by_norm(optimizer: Optimizer, clip_norm: Any) -> Optimizer:
@@ -26,14 +25,10 @@ def clip_gradients_by_norm(optimizer: Optimizer, clip_norm: Any) -> Optimizer:
     return _Clipping(optimizer, clip_norm)
 
 
-class _Clipping(Optimizer):
+class _Clipping(WrappingOptimizer):
     def __init__(self, optimizer: Optimizer, clip_norm: Any) -> None:
-        super().__init__(use_locking=False, name=f"ClipByNorm{optimizer.get_name()}")
-        self._optimizer = optimizer
+        super().__init__(optimizer, use_locking=False, name=f"ClipByNorm{optimizer.get_name()}")
         self._clip_norm = clip_norm
-
-    def compute_gradients(self, *args: Any, **kwargs: Any) -> list[GradientAndVariable]:
-        return self._optimizer.compute_gradients(*args, **kwargs)
 
     def apply_gradients(
         self,
@@ -45,13 +40,4 @@ class _Clipping(Optimizer):
         clipped, _ = clip_by_global_norm([grad for grad, _ in pairs], self._clip_norm)
         variables = [variable for _, variable in pairs]
         applied = list(zip(clipped, variables, strict=True))
-        return self._optimizer.apply_gradients(applied, global_step, name)
-
-    def get_slot(self, var: Variable, name: str) -> Variable | None:
-        return self._optimizer.get_slot(var, name)
-
-    def get_slot_names(self) -> list[str]:
-        return self._optimizer.get_slot_names()
-
-    def variables(self) -> list[Variable]:
-        return self._optimizer.variables()
+        return self._opt.apply_gradients(applied, global_step, name)

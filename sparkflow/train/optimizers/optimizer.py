@@ -494,6 +494,36 @@ class Optimizer(Trackable):
                 return state.assign(variable, variable.constraint(variable.read_value())).op
 
 
+class WrappingOptimizer(Optimizer):
+    """Base of optimizers that change when, or which, gradients another one applies.
+
+    Args:
+        opt: The other optimizer, which computes gradients and has the slots.
+        use_locking: As for `Optimizer`.
+        name: As for `Optimizer`.
+    """
+
+    def __init__(self, opt: Optimizer, use_locking: bool, name: str) -> None:
+        super().__init__(use_locking, name)
+        self._opt = opt
+
+    def compute_gradients(self, *args: Any, **kwargs: Any) -> list[GradientAndVariable]:
+        """The gradients that the other optimizer computes."""
+        return self._opt.compute_gradients(*args, **kwargs)
+
+    def get_slot(self, *args: Any, **kwargs: Any) -> Variable | None:
+        """A slot of the other optimizer."""
+        return self._opt.get_slot(*args, **kwargs)
+
+    def get_slot_names(self, *args: Any, **kwargs: Any) -> list[str]:
+        """The slot names of the other optimizer."""
+        return self._opt.get_slot_names(*args, **kwargs)
+
+    def variables(self) -> list[Variable]:
+        """The variables of the other optimizer."""
+        return self._opt.variables()
+
+
 def _gradient(grad: Any, variable: Any) -> Any:
     if grad is None or isinstance(grad, Tensor | IndexedSlices):
         return grad

@@ -21,14 +21,13 @@ from sparkflow.ops.elementwise import comparison, elementwise
 from sparkflow.ops.shape import arrays, constants
 from sparkflow.ops.state import state
 from sparkflow.train.optimizers.conditional_update import Part, by_device, update_when
-from sparkflow.train.optimizers.optimizer import GradientAndVariable, Optimizer
+from sparkflow.train.optimizers.optimizer import Optimizer, WrappingOptimizer
 from sparkflow.train.replication.replica_variable import replica_variable
-from sparkflow.variables.variable import Variable
 from sparkflow_runtime import dtypes
 
 
 @export("train.GradientAccumulationOptimizer")
-class GradientAccumulationOptimizer(Optimizer):
+class GradientAccumulationOptimizer(WrappingOptimizer):
     """Makes another optimizer apply the gradients of `num_batches` steps as one update.
 
     The update is that of one step on all rows of these batches, where the loss is a mean over rows.
@@ -55,20 +54,15 @@ class GradientAccumulationOptimizer(Optimizer):
         rows: Any = None,
         name: str = "GradientAccumulation",
     ) -> None:
-        super().__init__(False, name)
+        super().__init__(opt, False, name)
         if num_batches < 1:
             raise ValueError(f"num_batches must be at least 1, got {num_batches}")
-        self._opt = opt
         self._num_batches = num_batches
         self._rows = rows
 
     def weighed_by(self, rows: Any) -> GradientAccumulationOptimizer:
         """The same with other numbers of rows."""
         return GradientAccumulationOptimizer(self._opt, self._num_batches, rows, self._name)
-
-    def compute_gradients(self, *args: Any, **kwargs: Any) -> list[GradientAndVariable]:
-        """The gradients of one batch, as the other optimizer computes them."""
-        return self._opt.compute_gradients(*args, **kwargs)
 
     def apply_dense_and_sparse(
         self,
@@ -115,18 +109,6 @@ class GradientAccumulationOptimizer(Optimizer):
         graph = graph_of([each for _, each in pairs])
         with graph.as_default(), graph.name_scope(self._name):
             return self._collect(pairs, rows)
-
-    def get_slot(self, *args: Any, **kwargs: Any) -> Variable | None:
-        """The slot of the other optimizer."""
-        return self._opt.get_slot(*args, **kwargs)
-
-    def get_slot_names(self) -> list[str]:
-        """The slot names of the other optimizer."""
-        return self._opt.get_slot_names()
-
-    def variables(self) -> list[Variable]:
-        """The variables of the other optimizer."""
-        return self._opt.variables()
 
     def _devices(self, pairs: Sequence[tuple[Any, Any]]) -> set[str]:
         """Where an update changes variables: those it sums up in, too."""
