@@ -44,8 +44,8 @@ class ClusterLayout:
         num_ps: Tasks that only hold variables.
         num_workers: Tasks that train: each has a replica of the model, or the replica's first
             stage.
-        hosted_ps: Parameter servers without a task of their own; the first other tasks host one
-            each in their process.
+        hosted_ps: Parameter servers that exist in graphs only: each of the first other tasks holds
+            the variables of one.
         num_stages: Tasks that each replica is split across. Stage s > 0 of replica r is task r of
             job `stage<s>`.
         messengers: Spark tasks that precede those of the cluster; they tell a Connect client where
@@ -67,8 +67,8 @@ class ClusterLayout:
     ) -> ClusterLayout:
         """Returns the layout that the parameters describe.
 
-        Without parameter servers, every worker and every later stage hosts one, unless gradients
-        are combined without servers.
+        Without parameter servers, every worker and every later stage holds variables, unless
+        gradients are combined without servers.
         """
         if sync_mode == "allreduce":
             return cls(0, num_workers)
@@ -102,11 +102,11 @@ class ClusterLayout:
 
     @property
     def num_shards(self) -> int:
-        """Parameter servers that graphs can use: first those with a task, then the hosted ones."""
+        """Parameter servers that graphs can use: first those with a task, then the others."""
         return self.num_ps + self.hosted_ps
 
     def shards_of_stage(self, stage: int) -> range:
-        """The parameter servers that the tasks of a stage host."""
+        """The parameter servers whose variables the tasks of a stage hold."""
         first = self.num_ps + stage * self.num_workers
         return range(first, first + self.num_workers) if self.hosted_ps else range(0)
 
@@ -131,12 +131,14 @@ class ClusterLayout:
         stage, replica = divmod(partition - self.first_worker, self.num_workers)
         return TaskName(stage_job(stage), replica)
 
-    def hosted_by(self, task: TaskName) -> TaskName | None:
-        """Returns the parameter server that a task hosts in addition to its own work, if any."""
-        if task.job == "ps":
-            return None
-        number = stage_of_job(task.job) * self.num_workers + task.index
-        return TaskName("ps", self.num_ps + number) if number < self.hosted_ps else None
+    @property
+    def hosts(self) -> dict[TaskName, TaskName]:
+        """By parameter server without a task of its own, the task that holds its variables."""
+        found = {}
+        for number in range(self.hosted_ps):
+            stage, replica = divmod(number, self.num_workers)
+            found[TaskName("ps", self.num_ps + number)] = TaskName(stage_job(stage), replica)
+        return found
 
     def per_partition(self, of_workers: Sequence[T], of_others: T) -> list[T]:
         """Returns one value per partition, given one value per worker."""

@@ -177,9 +177,7 @@ class Registration(RegistrationServer):
         super().__init__(*args, **more)
 
     def _register(self, request: Any) -> Any:
-        for address in (request.task.address, request.task.ps_address):
-            if address:
-                self._network.before_task(address)
+        self._network.before_task(request.task.address)
         return super()._register(request)
 
 

@@ -117,13 +117,11 @@ class Tasks:
         return any(each.is_alive() for each in self._threads)
 
     def _run(self, config: JobConfig, name: TaskName) -> None:
-        hosted = config.layout.hosted_by(name)
         message = {
             "driver": config.driver,
             "credentials": config.credentials.export(),
             "job": name.job,
             "task": name.index,
-            "hosted_ps": hosted.index if hosted is not None else None,
             "partition": 0,
             "attempt": 0,
             "gpu_addresses": None,

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -31,8 +32,7 @@ from sparkflow_runtime.transport.task_names import addresses
 from sparkflow_runtime.worker.loop import LoopTerms
 from sparkflow_runtime.worker.worker import Worker
 
-_TASK: Final = re.compile(r"/(job|replica|task):[^/]*")
-_PS: Final = re.compile(r"^/job:ps(?:/replica:0)?(?:/task:(\d+))?$")
+_NO_HOSTS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Master(Protocol):
@@ -60,6 +60,8 @@ class DriverMaster:
         transport: How tensors travel between it and the tasks.
         answer_timeout_s: How long a step that is not a loop may take before its tasks count as
             unreachable; None: no limit.
+        hosts: Tasks that exist in graphs only, by name, with the task that runs their nodes: on its
+            first CPU, in the same partition as its own (ADR 0077).
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class DriverMaster:
         credentials: str | Credentials | None,
         transport: Transport = "auto",
         answer_timeout_s: float | None = None,
+        hosts: Mapping[str, str] = _NO_HOSTS,
     ) -> None:
         tasks = addresses(cluster)
         shown = Credentials.of(credentials)
@@ -75,6 +78,7 @@ class DriverMaster:
             shown = session_credentials(next(iter(tasks.values())))
         token, tls = shown.token, shown.tls
         self._answer_timeout_s = answer_timeout_s
+        self._hosts = hosts
         self._peers = Peers(tasks, Self(token=token, tls=tls, transport=transport))
         self._links = {
             task: RemoteLink(task, address, token, tls, self._peers)
@@ -97,6 +101,9 @@ class DriverMaster:
             UnavailableError: A task cannot be reached.
             InvalidArgumentError: The filters match no task, or the graph cannot be read.
         """
+        if self._hosts:
+            graph_def = _relocated(graph_def, self._on_hosts(device_filters))
+            device_filters = self._with_hosts(device_filters)
         default = default_task or self._default(device_filters)
         session = MasterSession(
             self._links,
@@ -126,6 +133,34 @@ class DriverMaster:
         for link in self._links.values():
             link.close()
 
+    def _on_hosts(self, filters: Sequence[str]) -> Callable[[DeviceSpec], DeviceSpec]:
+        """Returns where nodes of a device run, for a session with these filters.
+
+        The session may use all hosts, so a job without a task has to become that of the filters.
+        """
+        named = [DeviceSpec.from_string(text) for text in filters]
+        tasks = {spec.job: spec.task for spec in named if spec.task is not None}
+
+        def place(device: DeviceSpec) -> DeviceSpec:
+            host = self._hosts.get(_task(device))
+            if host is not None:
+                return _at(DeviceSpec.from_string(host), device)
+            if device.task is None and device.job in tasks:
+                return replace(device, task=tasks[device.job])
+            return device
+
+        return place
+
+    def _with_hosts(self, filters: Sequence[str]) -> Sequence[str]:
+        """Returns these filters, preceded by the hosts of tasks that they match."""
+        specs = [DeviceSpec.from_string(text) for text in filters]
+        matched = [
+            host
+            for task, host in self._hosts.items()
+            if any(spec.matches(DeviceSpec.from_string(task)) for spec in specs)
+        ]
+        return [*matched, *filters]
+
     def _default(self, filters: Sequence[str]) -> str:
         wanted = filters[-1] if filters else ""
         spec = DeviceSpec.from_string(wanted)
@@ -145,11 +180,14 @@ class OneTaskMaster:
     Thread-safe; `close` may be called again.
 
     Args:
-        worker: Has one CPU more than there are parameter servers. The caller closes it.
+        worker: Has one CPU more than there are parameter servers with a task of their own. The
+            caller closes it.
+        hosts: See `DriverMaster`.
     """
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: Worker, hosts: Mapping[str, str] = _NO_HOSTS) -> None:
         self._task = worker.task
+        self._hosts = hosts
         self._link = LocalLink(worker)
 
     def create_session(
@@ -165,17 +203,17 @@ class OneTaskMaster:
         Raises:
             InvalidArgumentError: The graph cannot be read.
         """
-        here = GraphDef()
-        here.CopyFrom(graph_def)
-        for node in _nodes(here):
-            server = _PS.match(node.device)
-            if server is not None:
-                node.device = f"/device:CPU:{int(server[1] or 0) + 1}"
-            else:
-                node.device = _TASK.sub("", node.device)
+        here = _relocated(graph_def, self._place)
         session = MasterSession({self._task: self._link}, default_task=self._task)
         session.extend(import_graph(here), here.library.function)
         return DriverSession(session)
+
+    def _place(self, device: DeviceSpec) -> DeviceSpec:
+        if _task(device) in self._hosts:
+            return _at(DeviceSpec(), device)
+        if device.job == "ps" and device.device_type is None:
+            return DeviceSpec(device_type="CPU", device_index=(device.task or 0) + 1)
+        return replace(device, job=None, replica=None, task=None)
 
     def lose(self, task: str) -> None:
         """See `DriverMaster.lose`. Does nothing, as there is only this process."""
@@ -183,6 +221,30 @@ class OneTaskMaster:
     def close(self) -> None:
         """Ends the threads in which partitions run."""
         self._link.close()
+
+
+def _task(device: DeviceSpec) -> str:
+    """The full name of a device's task: the first one of its job if it names none."""
+    return replace(device, replica=0, task=device.task or 0, device_type=None).to_string()
+
+
+def _at(host: DeviceSpec, device: DeviceSpec) -> DeviceSpec:
+    """The device of a host that stands for one of a task that it hosts."""
+    kind = device.device_type or "CPU"
+    return replace(host, device_type=kind, device_index=device.device_index or 0)
+
+
+def _relocated(graph_def: GraphDef, place: Callable[[DeviceSpec], DeviceSpec]) -> GraphDef:
+    """Returns a copy of the graph in which `place` has replaced the devices of nodes."""
+    moved = GraphDef()
+    moved.CopyFrom(graph_def)
+    devices: dict[str, str] = {}
+    for node in _nodes(moved):
+        device = node.device
+        if device not in devices:
+            devices[device] = place(DeviceSpec.from_string(device)).to_string()
+        node.device = devices[device]
+    return moved
 
 
 def _nodes(graph_def: GraphDef) -> Iterator[NodeDef]:

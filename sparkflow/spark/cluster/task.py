@@ -100,13 +100,11 @@ def run_task(config: JobConfig, batches: Iterable[pa.RecordBatch]) -> Iterator[p
         child_environment(os.environ, context.cpus(), neighbours), name.job, addresses
     )
     environment[ROLE] = f"{name.job} {name.index}"
-    hosted = config.layout.hosted_by(name)
     message = {
         "driver": config.driver,
         "credentials": config.credentials.export(),
         "job": name.job,
         "task": name.index,
-        "hosted_ps": hosted.index if hosted is not None else None,
         "partition": context.partitionId(),
         "attempt": context.taskAttemptId(),
         "gpu_addresses": addresses,

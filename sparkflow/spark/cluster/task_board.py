@@ -130,12 +130,8 @@ class TaskBoard:
         return self.following.keys() <= self.states.keys()
 
     def cluster(self) -> ClusterDef:
-        """The tasks that have registered, with their addresses, and what they host."""
+        """The tasks that have registered, with their addresses."""
         members = {task: info.address for task, info in self.tasks.items()}
-        for task, info in self.tasks.items():
-            hosted = self.layout.hosted_by(task)
-            if hosted is not None:
-                members[hosted] = info.ps_address
         cluster = ClusterDef()
         for job in sorted({task.job for task in members}):
             own = {task.index: where for task, where in members.items() if task.job == job}

@@ -88,7 +88,7 @@ class TaskLifecycle:
         self._tell = tell
         self._messages: list[Mapping[str, Any]] = []
         self._steps = StepCounter(tell)
-        self._servers: list[Server] = []
+        self._server: Server | None = None
         self._rows: WorkerFeed | None = None
         self._following = False
         self._attempt = 0
@@ -108,17 +108,17 @@ class TaskLifecycle:
                 if self._serve():
                     return
             finally:
-                for server in self._servers:
-                    server.stop()
+                if self._server is not None:
+                    self._server.stop()
                 if self._rows is not None:
                     self._rows.close()
 
     def _serve(self) -> bool:
         """Runs one attempt; returns whether it was the last one."""
-        servers = self._servers = self._start_servers()
+        server = self._server = self._start_server()
         make_feed = _feed_maker() if self._name.job == "worker" else None
         try:
-            answer = self._client.register(self._describe(servers))
+            answer = self._client.register(self._describe(server))
         except CancelledError:
             return True  # training ended before all tasks were there
         except AbortedError:
@@ -129,10 +129,9 @@ class TaskLifecycle:
             threading.Thread(
                 target=self._follow, args=(answer.attempt,), name="instructions", daemon=True
             ).start()
-        for server in servers:
-            server.set_cluster(answer.cluster)
+        server.set_cluster(answer.cluster)
         self._tell({"event": "start"})
-        instruction = self._feed(servers[0], json.loads(answer.feed_plan), make_feed)
+        instruction = self._feed(server, json.loads(answer.feed_plan), make_feed)
         while instruction is None:
             instruction = self._take()
         if instruction.error is not None:
@@ -187,33 +186,9 @@ class TaskLifecycle:
             return None  # this process is in that attempt already
         return message
 
-    def _start_servers(self) -> list[Server]:
+    def _start_server(self) -> Server:
         config = self._config
         host = own_address(config["driver"], config.get("interface", ""))
-        servers = [self._start_server(host)]
-        if config["hosted_ps"] is not None:
-
-            def hosted(ports: Sequence[int]) -> Server:
-                return Server(
-                    None,
-                    "ps",
-                    config["hosted_ps"],
-                    port=ports[0],
-                    channel_port=ports[1],
-                    host=host,
-                    token=self._credentials.token,
-                    tls=self._credentials.tls,
-                    gpus=0,
-                )
-
-            servers.append(self._ports.listen(host, 2, hosted))
-        for server in servers:
-            server.start()
-        servers[0].worker.on_loop_update = self._steps.add
-        return servers
-
-    def _start_server(self, host: str) -> Server:
-        config = self._config
 
         def server(ports: Sequence[int]) -> Server:
             return Server(
@@ -238,16 +213,17 @@ class TaskLifecycle:
         if started is None:
             started = self._ports.listen(host, 2, server)
         self._tell({"event": "listening", "port": started.port})
+        started.start()
+        started.worker.on_loop_update = self._steps.add
         return started
 
-    def _describe(self, servers: list[Server]) -> TaskInfo:
+    def _describe(self, server: Server) -> TaskInfo:
         config = self._config
         return TaskInfo(
             job=self._name.job,
             task=self._name.index,
-            address=servers[0].address,
-            ps_address=servers[1].address if len(servers) > 1 else "",
-            incarnation=servers[0].worker.incarnation,
+            address=server.address,
+            incarnation=server.worker.incarnation,
             host=socket.gethostname(),
             pid=os.getpid(),
             spark_partition=config["partition"],
@@ -288,7 +264,7 @@ class TaskLifecycle:
         self._incoming.put(_Instruction(None if told.ended else told.attempt))
 
     def _report_state(self) -> None:
-        waits = [wait for server in self._servers for wait in server.worker.waits()]
+        waits = self._server.worker.waits() if self._server is not None else []
         self._client.report_state(describe_state(self._name, waits, self._steps.steps))
 
     def _beat(self) -> None:

@@ -42,7 +42,6 @@ from sparkflow.spark.control.worker_recovery import (
     give_up_lost,
     open_tasks,
 )
-from sparkflow.spark.params.config import FitConfig
 from sparkflow_runtime.master.driver import Master
 from sparkflow_runtime.protos.cluster_pb2 import ClusterDef
 from sparkflow_runtime.security import Credentials
@@ -50,7 +49,7 @@ from sparkflow_runtime.security import Credentials
 _log = logging.getLogger(__name__)
 
 
-OpenMaster: TypeAlias = Callable[[ClusterDef, Credentials, FitConfig], Master]
+OpenMaster: TypeAlias = Callable[[ClusterDef, Credentials, TrainingPlan], Master]
 """Creates the object that opens sessions on the registered tasks, see `open_tasks`."""
 
 
@@ -210,9 +209,9 @@ class TrainingRun:
             server.states(wait_s).keys() >= server.infos().keys()
         )
         with contextlib.ExitStack() as stack:
-            master = self._open_master(server.cluster(), self._credentials, plan.config)
+            master = self._open_master(server.cluster(), self._credentials, plan)
             stack.callback(master.close)
-            give_up_lost(self.events, master, plan.layout)
+            give_up_lost(self.events, master)
             with self.events.guard():
                 self._replicas = Replicas(master, plan.graph, self.num_workers, stack)
                 self._replicas.initialise(self._snapshot)

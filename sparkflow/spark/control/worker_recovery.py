@@ -17,7 +17,6 @@ from sparkflow.spark.control.event_queue import EventQueue, WorkerLost
 from sparkflow.spark.control.plan import TrainingPlan
 from sparkflow.spark.control.recorder import HistoryRecorder
 from sparkflow.spark.control.replicas import Replicas
-from sparkflow.spark.params.config import FitConfig
 from sparkflow_runtime.errors import OpError
 from sparkflow_runtime.master.driver import DriverMaster, Master
 from sparkflow_runtime.master.loops.step_loop import Loop
@@ -58,7 +57,7 @@ class _Absence:
     error: Exception
 
 
-def open_tasks(cluster: ClusterDef, credentials: Credentials, config: FitConfig) -> DriverMaster:
+def open_tasks(cluster: ClusterDef, credentials: Credentials, plan: TrainingPlan) -> DriverMaster:
     """Creates the master that opens sessions on the registered tasks.
 
     Between steps no watchdog detects stalled tasks: if a task does not answer within `startTimeout`
@@ -67,21 +66,25 @@ def open_tasks(cluster: ClusterDef, credentials: Credentials, config: FitConfig)
     Args:
         cluster: The tasks.
         credentials: The credentials that they require.
-        config: The configuration with the two timeouts.
+        plan: What is trained, with the two timeouts.
     """
-    longest_s = max(config.start_timeout, config.stall_timeout)
-    return DriverMaster(cluster, credentials, answer_timeout_s=longest_s)
+    longest_s = max(plan.config.start_timeout, plan.config.stall_timeout)
+    return DriverMaster(
+        cluster, credentials, answer_timeout_s=longest_s, hosts=named_hosts(plan.layout)
+    )
 
 
-def give_up_lost(events: EventQueue, master: Master, layout: ClusterLayout) -> None:
-    """Makes a master give up each task that is lost, now or later, and those its process hosts."""
+def named_hosts(layout: ClusterLayout) -> dict[str, str]:
+    """Returns the tasks that hold the variables of parameter servers, both with full names."""
+    return {
+        task_name(server.job, server.index): task_name(host.job, host.index)
+        for server, host in layout.hosts.items()
+    }
 
-    def lose(task: TaskName) -> None:
-        for each in (task, layout.hosted_by(task)):
-            if each is not None:
-                master.lose(task_name(each.job, each.index))
 
-    events.tell_lost(lose)
+def give_up_lost(events: EventQueue, master: Master) -> None:
+    """Makes a master give up each task that is lost, now or later."""
+    events.tell_lost(lambda task: master.lose(task_name(task.job, task.index)))
 
 
 class WorkerRecovery:
@@ -210,9 +213,9 @@ class WorkerRecovery:
         return completed, loop
 
     def _begin_again(self, worker: int, count: int, number: int) -> tuple[int, Loop | None]:
-        master = open_tasks(self._service.cluster(), self._credentials, self._plan.config)
+        master = open_tasks(self._service.cluster(), self._credentials, self._plan)
         self._stack.callback(master.close)
-        give_up_lost(self._events, master, self._plan.layout)
+        give_up_lost(self._events, master)
         self._replicas.replace(worker, master, self._stack)
         completed = self._complete(worker, master, number)
         left = max(count - completed, 0)

@@ -35,8 +35,8 @@ def test_workers_host_the_variables_without_parameter_servers() -> None:
     layout = ClusterLayout.of(0, 2, "sync")
     assert (layout.num_tasks, layout.num_shards) == (2, 2)
     assert layout.tasks == [TaskName("worker", 0), TaskName("worker", 1)]
-    assert layout.hosted_by(TaskName("worker", 1)) == TaskName("ps", 1)
-    assert ClusterLayout.of(1, 2, "async").hosted_by(TaskName("worker", 0)) is None
+    assert layout.hosts == {TaskName("ps", each): TaskName("worker", each) for each in range(2)}
+    assert not ClusterLayout.of(1, 2, "async").hosts
 
 
 def test_all_reduce_needs_no_parameter_servers() -> None:
@@ -62,15 +62,14 @@ def test_stages_come_after_the_workers() -> None:
 
 def test_every_stage_holds_variables_without_parameter_servers() -> None:
     layout = ClusterLayout.of(0, 2, "async", num_stages=2)
-    hosted = {str(task): str(layout.hosted_by(task)) for task in layout.tasks}
-    assert hosted == {
-        "worker task 0": "ps task 0",
-        "worker task 1": "ps task 1",
-        "stage1 task 0": "ps task 2",
-        "stage1 task 1": "ps task 3",
+    assert {str(server): str(host) for server, host in layout.hosts.items()} == {
+        "ps task 0": "worker task 0",
+        "ps task 1": "worker task 1",
+        "ps task 2": "stage1 task 0",
+        "ps task 3": "stage1 task 1",
     }
     assert layout.num_shards == 4
-    assert ClusterLayout.of(1, 2, "async", 2).hosted_by(TaskName("stage1", 0)) is None
+    assert not ClusterLayout.of(1, 2, "async", 2).hosts
 
 
 def test_servers_apart_have_partitions_of_their_own() -> None:
@@ -97,6 +96,6 @@ def test_another_number_of_workers() -> None:
 def test_stages_have_the_shards_beside_them() -> None:
     layout = ClusterLayout.of(0, 2, "sync", 3)
     for stage in range(3):
-        hosted = [layout.hosted_by(TaskName(stage_job(stage), each)) for each in range(2)]
-        assert hosted == [TaskName("ps", each) for each in layout.shards_of_stage(stage)]
+        hosts = [layout.hosts[TaskName("ps", each)] for each in layout.shards_of_stage(stage)]
+        assert hosts == [TaskName(stage_job(stage), each) for each in range(2)]
     assert not ClusterLayout.of(2, 2, "sync", 3).shards_of_stage(1)

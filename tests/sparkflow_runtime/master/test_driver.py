@@ -477,6 +477,106 @@ def wait_for_the_end_of_steps(cluster: LocalCluster) -> None:
         assert server.worker.rendezvous.running() == []
 
 
+HOSTS = {f"/job:ps/replica:0/task:{each}": f"/job:worker/replica:0/task:{each}" for each in (0, 1)}
+
+
+@pytest.fixture(scope="module")
+def workers() -> Iterator[LocalCluster]:
+    with LocalCluster(0, 2, token="t") as made:
+        yield made
+
+
+@pytest.fixture
+def hosting(workers: LocalCluster) -> Iterator[DriverMaster]:
+    made = DriverMaster(workers.cluster, "t", hosts=HOSTS)
+    with deadline(made):
+        yield made
+    made.close()
+    for server in workers.servers:
+        server.resources.clear()
+
+
+def test_the_task_of_a_host_runs_the_nodes_of_what_it_hosts(
+    workers: LocalCluster, hosting: DriverMaster
+) -> None:
+    feed(workers, ArraySource([np.arange(1, 5, dtype=np.float32)], 2))
+    session = open_(hosting)
+    session.run([], {}, ["init"])
+    (losses,), _ = collect(session.start_loop(["loss:0"], ["train"], 2))
+    assert losses.tolist() == [3, 7]
+    worker = workers.server("worker", 0).worker
+    (handle,) = worker.sessions.handles()
+    assert len(worker.sessions.find(handle).graphs) == 2  # one each for `init` and the loop
+    session.close()
+
+
+def test_replicas_share_what_hosts_hold_and_compute_on_their_own_worker(
+    workers: LocalCluster, hosting: DriverMaster
+) -> None:
+    for worker in (0, 1):
+        feed(workers, ArraySource([np.full(4, 1 + worker, np.float32)], 2), worker)
+    first, second = open_(hosting, 0), open_(hosting, 1)
+    first.run([], {}, ["init"])
+    # The data come from worker 1, though the session may use worker 0, which holds the variable.
+    (losses,), _ = collect(second.start_loop(["loss:0"], ["train"], 2))
+    assert losses.tolist() == [4, 4]
+    assert first.run(["total:0"], {}, []) == [8]
+    (losses,), _ = collect(first.start_loop(["loss:0"], ["train"], 1))
+    assert losses.tolist() == [2]
+    assert second.run(["total:0"], {}, []) == [10]
+    first.close()
+    second.close()
+
+
+def test_only_hosts_of_what_the_filters_match_are_used(hosting: DriverMaster) -> None:
+    session = hosting.create_session(
+        graph_def(const("one", 1.0, device=WORKER)),
+        device_filters=["/job:ps/task:1", "/job:worker/task:0"],
+    )
+    assert {spec.task_name for spec in session._session.devices} == set(HOSTS.values())
+    alone = hosting.create_session(
+        graph_def(const("one", 1.0, device=WORKER)), device_filters=["/job:worker/task:1"]
+    )
+    assert {spec.task for spec in alone._session.devices} == {1}
+    session.close()
+    alone.close()
+
+
+def test_devices_of_what_is_hosted_are_those_of_the_host(hosting: DriverMaster) -> None:
+    nodes = [
+        const("unplaced", 1.0, device="/job:ps"),
+        const("placed", 2.0, device="/job:ps/task:1/device:CPU:0"),
+        node("sum", "AddV2", "unplaced", "placed", device=WORKER),
+    ]
+    session = hosting.create_session(
+        graph_def(*nodes), device_filters=["/job:ps", "/job:worker/task:1"]
+    )
+    assert session.run(["sum:0"], {}, []) == [3]
+    with pytest.raises(InvalidArgumentError, match="GPU"):
+        hosting.create_session(
+            graph_def(const("there", 1.0, device="/job:ps/task:1/device:GPU:0")),
+            device_filters=["/job:ps", "/job:worker/task:1"],
+        ).run(["there:0"], {}, [])
+    session.close()
+
+
+def test_one_worker_that_hosts_the_server_runs_one_piece() -> None:
+    worker = Worker("worker", 0, cpus=1)
+    worker.resources.put("", "train", ArraySource([np.arange(1, 7, dtype=np.float32)], 2))
+    here = OneTaskMaster(worker, HOSTS)
+    try:
+        session = here.create_session(graph_def(*training()), device_filters=["/job:ps"])
+        session.run([], {}, ["init"])
+        (losses,), _ = collect(session.start_loop(["loss:0"], ["train"], 3))
+        assert losses.tolist() == [3, 7, 11]
+        (handle,) = worker.sessions.handles()
+        assert len(worker.sessions.find(handle).graphs) == 2
+        session.close()
+    finally:
+        here.close()
+        worker.close(CancelledError)
+
+
 def test_one_worker_plays_all_tasks_and_cuts_the_graph_alike() -> None:
     worker = Worker("worker", 0, cpus=2)
     worker.resources.put("", "train", ArraySource([np.arange(1, 7, dtype=np.float32)], 2))

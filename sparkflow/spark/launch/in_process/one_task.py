@@ -45,7 +45,7 @@ class OneTask:
 
     def __init__(self, layout: ClusterLayout, callbacks: tuple[WorkerCallback, ...] = ()) -> None:
         self.name = TaskName("worker", 0)
-        self.worker = Worker("worker", 0, gpus=0, cpus=1 + layout.num_shards)
+        self.worker = Worker("worker", 0, gpus=0, cpus=1 + layout.num_ps)
         self._layout = layout
         self._post: Post = lambda event: None
         self._feed: WorkerFeed | None = None

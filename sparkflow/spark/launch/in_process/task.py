@@ -20,6 +20,7 @@ from sparkflow.spark.cluster.task import JobConfig
 from sparkflow.spark.control.attempts.fit_state import FitState
 from sparkflow.spark.control.callbacks import Callbacks
 from sparkflow.spark.control.checkpoints.store import CheckpointStore
+from sparkflow.spark.control.worker_recovery import named_hosts
 from sparkflow.spark.errors import LostTaskError
 from sparkflow.spark.launch.connect.lead import Leadership
 from sparkflow.spark.launch.connect.outcome import (
@@ -105,7 +106,7 @@ def train_here(
         Callbacks(),
         store,
         start=work.start,
-        open_master=lambda cluster, shown, config: OneTaskMaster(task.worker),
+        open_master=lambda *_: OneTaskMaster(task.worker, named_hosts(job.layout)),
         lost=[(f"{again} ({number})", 0) for number in range(1, attempt + 1)],
     )
     values = fit_state.finished_values

@@ -53,7 +53,6 @@ class Driver:
             "task": 0,
             "partition": 0,
             "attempt": 0,
-            "hosted_ps": None,
             "gpu_addresses": None,
             "gpu_memory_bytes": None,
             **config,

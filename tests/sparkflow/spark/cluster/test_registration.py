@@ -376,18 +376,6 @@ def test_tasks_that_do_not_fit_are_refused() -> None:
     client.close()
 
 
-def test_hosted_parameter_servers_are_in_the_cluster() -> None:
-    server = RegistrationServer(
-        ClusterLayout.of(0, 1, "sync"), lambda event: None, "127.0.0.1", SHOWN
-    )
-    client = RegistrationClient(f"127.0.0.1:{server.port}", SHOWN)
-    answer = client.register(TaskInfo(job="worker", task=0, address="a:1", ps_address="a:2"))
-    found = {job.name: dict(job.tasks) for job in answer.cluster.job}
-    assert found == {"worker": {0: "a:1"}, "ps": {0: "a:2"}}
-    server.close()
-    client.close()
-
-
 def test_states_and_heartbeats_arrive(driver: Driver) -> None:
     ps, _ = _both_registered(driver)
     name = TaskName("ps", 0)

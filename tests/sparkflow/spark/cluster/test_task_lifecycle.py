@@ -83,7 +83,7 @@ class Driver:
 def life_with(driver: Driver) -> TaskLifecycle:
     incoming: queue.Queue[Any] = queue.Queue()
     incoming.put({"rows": 0, "validation_rows": 0})
-    config = {"driver": "127.0.0.1:1", "hosted_ps": None, "partition": 0, "attempt": 0}
+    config = {"driver": "127.0.0.1:1", "partition": 0, "attempt": 0}
     config |= {"gpu_addresses": None, "gpu_memory_bytes": None}
     client: Any = driver
     return TaskLifecycle(config, PS, Credentials("t" * 64), client, incoming, lambda event: None)
