@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.codegen.tiles.pooling_ir import Task
+from sparkflow_runtime.codegen.pooling.pooling_form import Task
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops.pooling import pool_ops
 from sparkflow_runtime.ops.pooling.pool_arithmetic import Pooling

@@ -18,7 +18,7 @@ from sparkflow_runtime.codegen.ir.kernel import (
     Kernel,
     Operand,
 )
-from sparkflow_runtime.codegen.tiles.pooling_ir import Task
+from sparkflow_runtime.codegen.pooling.pooling_form import Task
 
 NVCC = shutil.which("nvcc")
 

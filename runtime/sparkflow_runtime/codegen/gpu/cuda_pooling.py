@@ -2,7 +2,7 @@
 
 A thread computes a pack of adjacent results, and no two threads write the same element: the
 gradient of an element is gathered from the windows that contain it, always in the same order. The
-tasks and the arrays of a call are those of `tiles.pooling_ir`, the CPU version.
+tasks and the arrays of a call are those of `pooling.pooling_ir`, the CPU version.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import numpy as np
 
 from sparkflow_runtime.codegen.gpu.cuda import NARROW, THREADS, Launch, LaunchPlan
 from sparkflow_runtime.codegen.gpu.cuda_expressions import COMPUTED_IN, PACKS, elements, literal
+from sparkflow_runtime.codegen.pooling.pooling_form import WRITTEN_OUT, Task
 from sparkflow_runtime.codegen.tiles.convolution_geometry import Window
-from sparkflow_runtime.codegen.tiles.pooling_ir import WRITTEN_OUT, Task
 from sparkflow_runtime.dtypes import DType
 
 PACK_BYTES: Final = 16

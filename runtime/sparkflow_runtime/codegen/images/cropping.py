@@ -11,7 +11,7 @@ import numpy as np
 
 from sparkflow_runtime.codegen.machine import host, native, threads as pools
 from sparkflow_runtime.codegen.machine.llvm_text import Code, Value, Vectors
-from sparkflow_runtime.codegen.tiles.pooling_kernels import PARALLEL_ELEMENTS
+from sparkflow_runtime.codegen.tiles.tile import PARALLEL_ELEMENTS
 from sparkflow_runtime.once import latest
 
 Array = np.ndarray[Any, Any]

@@ -17,7 +17,7 @@ from sparkflow_runtime.codegen.images.resampling_ir import Field, Form, text
 from sparkflow_runtime.codegen.machine import host, native, scratch, threads as pools
 from sparkflow_runtime.codegen.machine.llvm_text import Code
 from sparkflow_runtime.codegen.tiles.convolution_tasks import ELEMENTS
-from sparkflow_runtime.codegen.tiles.pooling_kernels import PARALLEL_ELEMENTS
+from sparkflow_runtime.codegen.tiles.tile import PARALLEL_ELEMENTS
 
 Array = np.ndarray[Any, Any]
 _FIXED_TAPS: Final = 4

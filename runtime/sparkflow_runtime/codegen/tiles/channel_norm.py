@@ -15,7 +15,7 @@ import numpy as np
 from sparkflow_runtime.codegen.machine import host, native, scratch, threads as pools
 from sparkflow_runtime.codegen.machine.llvm_text import Code, Value, Vectors
 from sparkflow_runtime.codegen.tiles.convolution_tasks import ELEMENTS
-from sparkflow_runtime.codegen.tiles.pooling_kernels import PARALLEL_ELEMENTS
+from sparkflow_runtime.codegen.tiles.tile import PARALLEL_ELEMENTS
 
 Array = np.ndarray[Any, Any]
 EXPONENTS: Final = (0.25, 0.5, 0.75, 1.0)

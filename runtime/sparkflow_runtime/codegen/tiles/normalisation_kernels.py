@@ -12,7 +12,7 @@ from sparkflow_runtime.codegen.machine import host, native, scratch, threads as 
 from sparkflow_runtime.codegen.tiles import normalisation_ir as ir
 from sparkflow_runtime.codegen.tiles.convolution_tasks import ELEMENTS
 from sparkflow_runtime.codegen.tiles.normalisation_ir import Field, Form
-from sparkflow_runtime.codegen.tiles.pooling_kernels import PARALLEL_ELEMENTS
+from sparkflow_runtime.codegen.tiles.tile import PARALLEL_ELEMENTS
 
 Array = np.ndarray[Any, Any]
 

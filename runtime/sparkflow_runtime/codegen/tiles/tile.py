@@ -9,8 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
+from typing import Final
 
 from sparkflow_runtime.codegen.machine.llvm_text import Code, Value, Vectors
+
+PARALLEL_ELEMENTS: Final = 100_000
+"""Image elements from which several threads pay off."""
 
 
 class Writer:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from sparkflow_runtime.codegen.gpu.cuda_pooling import PACK_BYTES, Form, Geometry, PoolingProgram
-from sparkflow_runtime.codegen.tiles.pooling_ir import Task
+from sparkflow_runtime.codegen.pooling.pooling_form import Task
 from sparkflow_runtime.device.gpu_kernels import GpuKernel
 from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.ops.kernels.by_shape import Chosen

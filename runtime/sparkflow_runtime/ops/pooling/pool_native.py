@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from sparkflow_runtime.codegen.tiles.pooling_ir import Task
-from sparkflow_runtime.codegen.tiles.pooling_kernels import bind_pooling
+from sparkflow_runtime.codegen.pooling.pooling_form import Task
+from sparkflow_runtime.codegen.pooling.pooling_kernels import bind_pooling
 from sparkflow_runtime.ops.kernels.by_shape import Chosen
 from sparkflow_runtime.ops.native.channels_last import in_data_format
 from sparkflow_runtime.ops.op import Array

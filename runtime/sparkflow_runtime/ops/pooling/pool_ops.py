@@ -15,7 +15,7 @@ import numpy as np
 from sparkflow_runtime import shapes
 from sparkflow_runtime.codegen.ir.kernel import NARROW
 from sparkflow_runtime.codegen.machine import native
-from sparkflow_runtime.codegen.tiles.pooling_ir import Task
+from sparkflow_runtime.codegen.pooling.pooling_form import Task
 from sparkflow_runtime.dtypes import FLOATING, REAL, float32, float64
 from sparkflow_runtime.errors import InvalidArgumentError, UnimplementedError
 from sparkflow_runtime.ops.builder import GraphBuilder, OperationView, Tensor

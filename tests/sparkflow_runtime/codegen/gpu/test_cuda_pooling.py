@@ -8,7 +8,7 @@ import pytest
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.gpu import cuda_pooling
 from sparkflow_runtime.codegen.gpu.cuda_pooling import Form, Geometry, PoolingProgram
-from sparkflow_runtime.codegen.tiles.pooling_ir import Task
+from sparkflow_runtime.codegen.pooling.pooling_form import Task
 from support import cuda_emulator
 from support.cuda_emulator import CudaEmulator
 from support.pooling import ROWS, Row, close, random_row

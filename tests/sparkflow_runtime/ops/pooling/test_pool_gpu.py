@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sparkflow_runtime import dtypes
-from sparkflow_runtime.codegen.tiles.pooling_ir import Task
+from sparkflow_runtime.codegen.pooling.pooling_form import Task
 from sparkflow_runtime.device.gpu import Gpu
 from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops import registry

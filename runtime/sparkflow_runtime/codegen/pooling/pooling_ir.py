@@ -1,8 +1,8 @@
 """Machine code for pooling over planes, rows and columns and its gradients, channels last.
 
 Two-dimensional images are volumes of one plane. One pass over them: for each window, vectors of
-channels. Small windows inside the image are unrolled; for others, loops run over the elements
-inside the image.
+channels. Small windows inside the image are unrolled, those of a row together (`pooling_runs`); for
+others, loops run over the elements inside the image.
 
 The arrays of a call are those that the task needs of, in this order: the images, the pooled images,
 the gradient of the pooled images; then the result.
@@ -14,33 +14,17 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from enum import Enum, IntEnum
+from enum import IntEnum
 from itertools import product
 from typing import Final
 
 from sparkflow_runtime.codegen.machine.llvm_text import Value
+from sparkflow_runtime.codegen.pooling.pooling_form import WRITTEN_OUT, Form, Task
+from sparkflow_runtime.codegen.pooling.pooling_runs import LOWEST, Run, RunWriter, all_true
 from sparkflow_runtime.codegen.tiles.tile import Writer
 
-_LOWEST: Final = "0xFFF0000000000000"
-"""Minus infinity, for both element types."""
 _WHOLE: Final = ("image", "result")
 """The arrays that have the shape of the images."""
-WRITTEN_OUT: Final = 16
-"""Windows of up to this many elements are unrolled."""
-
-
-class Task(Enum):
-    """The computation of a kernel."""
-
-    MAXIMUM = "maximum"
-    AVERAGE = "average"
-    MAXIMUM_GRADIENT = "maximum gradient"
-    AVERAGE_GRADIENT = "average gradient"
-
-    @property
-    def is_gradient(self) -> bool:
-        """Whether the result has the shape of the images."""
-        return self in (Task.MAXIMUM_GRADIENT, Task.AVERAGE_GRADIENT)
 
 
 class Field(IntEnum):
@@ -70,27 +54,6 @@ class Field(IntEnum):
     """Planes of windows per part."""
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
-    """The compile-time parameters of a kernel.
-
-    Attributes:
-        task: The computation.
-        element: `float` or `double`.
-        lanes: Elements per vector.
-        planes, rows, columns: Size of a window.
-        disjoint: Whether windows do not overlap.
-    """
-
-    task: Task
-    element: str
-    lanes: int
-    planes: int
-    rows: int
-    columns: int
-    disjoint: bool
-
-
 def text(form: Form) -> str:
     """Returns the module."""
     return _Writer(form).text()
@@ -103,6 +66,24 @@ class _Axis:
     start: Value
     low: Value
     high: Value
+
+
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    """A row of windows.
+
+    Attributes:
+        bases: The arrays, at the volume.
+        plane, row: The windows' extents.
+        line: The place of the first image row.
+        pooled: The place of the first pooled element.
+    """
+
+    bases: dict[str, str]
+    plane: _Axis
+    row: _Axis
+    line: Value
+    pooled: Value
 
 
 class _Writer(Writer):
@@ -120,6 +101,19 @@ class _Writer(Writer):
         self._whole = code.let(f"and i64 {self._size(Field.CHANNELS)}, {-lanes}")
         self._rest = code.subtract(self._size(Field.CHANNELS), self._whole)
         self._mask = self._vectors.first(self._rest)
+        self._run_begin, self._run_end = self._find_run()
+
+    def _find_run(self) -> tuple[Value, Value]:
+        """Returns the first column of windows inside the image, and the one after the last."""
+        code, size, step = self._code, self._size, self._form.step
+        if not step:
+            return 0, 0
+        left, count = size(Field.LEFT), size(Field.COLUMN_COUNT)
+        outside = code.let(f"sdiv i64 {code.add(left, step - 1)}, {step}")
+        room = code.add(code.add(size(Field.WIDTH), left), step - self._form.columns)
+        before_end = code.let(f"sdiv i64 {code.larger(room, 0)}, {step}")
+        begin = code.smaller(outside, count)
+        return begin, code.larger(begin, code.smaller(before_end, count))
 
     def _write(self) -> None:
         code, size, element = self._code, self._size, self._form.element
@@ -174,22 +168,63 @@ class _Writer(Writer):
 
     def _lines(self, bases: dict[str, str], plane: _Axis, pooled: Value) -> None:
         """Computes a plane of windows; `pooled` is its place."""
-        code, size, element = self._code, self._size, self._form.element
+        code, size = self._code, self._size
+        columns = size(Field.COLUMN_COUNT)
         with code.loop(0, size(Field.ROW_COUNT)) as i:
             row = self._axis(i, Field.ROW_STRIDE, Field.ABOVE, Field.HEIGHT, self._form.rows)
             above = code.add(pooled, code.multiply(i, self._pooled_line))
             line = self._offset(plane.start, row.start, 0)
-            with code.loop(0, size(Field.COLUMN_COUNT)) as j:
-                column = self._axis(
-                    j, Field.COLUMN_STRIDE, Field.LEFT, Field.WIDTH, self._form.columns
-                )
-                place = code.add(above, code.multiply(j, size(Field.CHANNELS)))
-                start = code.add(line, code.multiply(column.start, size(Field.CHANNELS)))
-                window = {
-                    name: code.at(element, base, start if name in _WHOLE else place)
-                    for name, base in bases.items()
-                }
-                self._window(window, (plane, row, column))
+            lines = _Lines(bases, plane, row, line, above)
+            if self._form.step:
+                is_whole = code.compare("eq", code.subtract(row.high, row.low), self._form.rows)
+                begin = code.select(is_whole, self._run_begin, columns)
+                end = code.select(is_whole, self._run_end, columns)
+                self._windows(lines, 0, begin)
+                self._run(lines, begin, end)
+                self._windows(lines, end, columns)
+            else:
+                self._windows(lines, 0, columns)
+
+    def _windows(self, lines: _Lines, begin: Value, end: Value) -> None:
+        """Computes these windows of a row one by one."""
+        with self._code.loop(begin, end) as j:
+            column = self._axis(j, Field.COLUMN_STRIDE, Field.LEFT, Field.WIDTH, self._form.columns)
+            window = self._placed(lines, column.start, j)
+            self._window(window, (lines.plane, lines.row, column))
+
+    def _run(self, lines: _Lines, begin: Value, end: Value) -> None:
+        """Computes these windows of a row, which are inside the image, as a run."""
+        code, form = self._code, self._form
+        writer = RunWriter(self._vectors, form, self._line, self._size(Field.CHANNELS))
+        count = code.subtract(end, begin)
+        with code.when(code.compare("sgt", count, 0)):
+            column = code.subtract(code.multiply(begin, form.step), self._size(Field.LEFT))
+            bases = self._placed(lines, column, begin)
+
+            def write(channel: Value, mask: str | None) -> None:
+                at = {name: self._at(base, channel) for name, base in bases.items()}
+                writer.write(Run(at, count, mask))
+
+            with code.loop(0, self._whole, form.lanes) as channel:
+                write(channel, None)
+            with code.when(code.compare("sgt", self._rest, 0)):
+                write(self._whole, self._mask)
+
+    def _placed(self, lines: _Lines, column: Value, number: Value) -> dict[str, str]:
+        """Returns where a window of a row begins in each array.
+
+        Args:
+            lines: The row.
+            column: The window's first column in the image.
+            number: Its number in the row.
+        """
+        code, channels = self._code, self._size(Field.CHANNELS)
+        pixel = code.add(lines.line, code.multiply(column, channels))
+        place = code.add(lines.pooled, code.multiply(number, channels))
+        return {
+            name: self._at(base, pixel if name in _WHOLE else place)
+            for name, base in lines.bases.items()
+        }
 
     def _offset(self, plane: Value, row: Value, column: Value) -> Value:
         """Returns the place of a pixel."""
@@ -256,7 +291,7 @@ class _Writer(Writer):
         match self._form.task:
             case Task.MAXIMUM:
                 best, has_nan = code.variable(kind), code.variable(vectors.truth)
-                code.set(best, vectors.splat(_LOWEST), kind)
+                code.set(best, vectors.splat(LOWEST), kind)
                 code.set(has_nan, "zeroinitializer", vectors.truth)
                 with self._places(axes) as offsets:
                     for offset in offsets:
@@ -291,14 +326,14 @@ class _Writer(Writer):
                 pooled = vectors.load(at["pooled"], 0, mask)
                 given = vectors.load(at["given"], 0, mask)
                 free = code.variable(vectors.truth)
-                code.set(free, _all_true(vectors.lanes), vectors.truth)
+                code.set(free, all_true(vectors.lanes), vectors.truth)
                 with self._places(axes) as offsets:
                     for offset in offsets:
                         value = vectors.load(at["image"], offset, mask)
                         equal = code.let(f"fcmp oeq {kind} {value}, {pooled}")
                         now = code.get(free, vectors.truth)
                         first = code.let(f"and {vectors.truth} {equal}, {now}")
-                        other = code.let(f"xor {vectors.truth} {equal}, {_all_true(vectors.lanes)}")
+                        other = code.let(f"xor {vectors.truth} {equal}, {all_true(vectors.lanes)}")
                         code.set(
                             free, code.let(f"and {vectors.truth} {other}, {now}"), vectors.truth
                         )
@@ -329,7 +364,3 @@ class _Writer(Writer):
         with ExitStack() as loops:
             ranges = [loops.enter_context(self._code.each(each.low, each.high)) for each in axes]
             yield [self._offset(*place) for place in product(*ranges)]
-
-
-def _all_true(lanes: int) -> str:
-    return f"<{', '.join(['i1 true'] * lanes)}>"

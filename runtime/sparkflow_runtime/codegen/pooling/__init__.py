@@ -1,0 +1,1 @@
+"""Pooling over images and volumes."""
