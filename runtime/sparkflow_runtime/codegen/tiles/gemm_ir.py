@@ -23,6 +23,8 @@ UNROLLED: Final = 4
 _SMALL_BYTES: Final = 32768
 """Packed copies up to this size are on the stack."""
 _ALIGNMENT: Final = 64
+_READINGS: Final = 16
+"""A right factor of one vector per line is copied only if more tiles than this read it."""
 _NEAR_BYTES: Final = 1 << 20
 """Right factors up to this size are assumed to be in a near cache."""
 
@@ -84,22 +86,26 @@ class _Writer(PackingWriter):
     ) -> None:
         """Computes the products from `first` to `last`, for this part's rows and columns."""
         code, size, form = self._code, self._size, self._form
-        # A factor is not copied if it is read once, in order.
+        # A factor is not copied if it is read once, or a few times in whole vectors.
         # This depends on the whole product only, as do the blocks of the sum: the result is the
         # same on any number of threads.
-        few_columns = code.compare("sle", size(Size.N), form.columns)
-        in_order = code.compare("eq", size(Size.LEFT_DEPTH), 1)
-        left_stays = code.both(few_columns, in_order)
+        left_stays = code.compare("sle", size(Size.N), form.columns)
+        is_turned = code.compare("ne", size(Size.LEFT_DEPTH), 1)
         few_rows = code.compare("sle", rows, form.rows)
         in_order = code.compare("eq", size(Size.RIGHT_COLUMN), 1)
         column_tiles, rest = self._tiles(columns, form.columns)
         is_whole = code.compare("eq", rest, 0)
-        right_stays = code.both(few_rows, in_order)
-        right_stays = code.both(right_stays, is_whole)
+        is_vector = code.both(
+            code.compare("eq", size(Size.N), form.lanes),
+            code.compare("sle", rows, _READINGS * form.rows),
+        )
+        right_stays = code.either(code.both(few_rows, is_whole), is_vector)
+        right_stays = code.both(right_stays, in_order)
         if form.right_is_packed:
             right_stays = code.compare("eq", 0, 0)
         # Blocks of the sum, as equal as possible; short ones for lines that are far apart.
-        depth = self._depth(code.select(left_stays, form.depth // 4, form.depth))
+        lines_are_apart = code.both(left_stays, code.negated(is_turned))
+        depth = self._depth(code.select(lines_are_apart, form.depth // 4, form.depth))
         left_slice = self._slice(depth, form.rows)
         right_slice = self._slice(depth, form.columns)
         fitting = code.let(f"sdiv i64 {form.left_block}, {left_slice}")
@@ -159,7 +165,7 @@ class _Writer(PackingWriter):
                                     left_slice,
                                 ),
                                 code.select(left_stays, size(Size.LEFT_ROW), 1),
-                                code.select(left_stays, 1, form.rows),
+                                code.select(left_stays, size(Size.LEFT_DEPTH), form.rows),
                             ),
                             _Factor(
                                 code.choose(right_stays, beside, right_copy),
@@ -287,6 +293,18 @@ class _Writer(PackingWriter):
                     fetched = (next_panel, number) if fetches else None
                     tile(base, code.multiply(number, form.rows), form.rows, masks, fetched)
 
+            def rest(masks: Sequence[str | None]) -> None:
+                """The remaining rows, in tiles of 8, 4, 2 and 1."""
+                rows = 1 << (form.rows - 1).bit_length() - 1
+                base = self._at(left.base, code.multiply(whole_tiles, left.next_tile))
+                while rows:
+                    done = code.let(f"and i64 {rest_rows}, {-2 * rows}")
+                    bit = code.let(f"and i64 {rest_rows}, {rows}")
+                    with code.when(code.compare("ne", bit, 0)):
+                        above = self._at(base, code.multiply(done, left.next_row))
+                        tile(above, code.add(whole_rows, done), rows, masks)
+                    rows //= 2
+
             is_narrow = code.compare("sle", inside, form.lanes)
             is_whole = code.compare("sge", inside, form.columns)
             is_plain = code.both(is_whole, both_copied)
@@ -297,17 +315,11 @@ class _Writer(PackingWriter):
                 tiles((), fetching, whole_tiles, fetches=False)
             with code.when(is_narrow):
                 tiles(masks[:1], 0, whole_tiles, fetches=False)
+                rest(masks[:1])
             with code.unless(either):
                 tiles([None, *masks[1:]], 0, whole_tiles, fetches=False)
-            rows = 1 << (form.rows - 1).bit_length() - 1
-            base = self._at(left.base, code.multiply(whole_tiles, left.next_tile))
-            while rows:  # the remainder, in tiles of 4, 2 and 1
-                done = code.let(f"and i64 {rest_rows}, {-2 * rows}")
-                bit = code.let(f"and i64 {rest_rows}, {rows}")
-                with code.when(code.compare("ne", bit, 0)):
-                    above = self._at(base, code.multiply(done, left.next_row))
-                    tile(above, code.add(whole_rows, done), rows, masks)
-                rows //= 2
+            with code.unless(is_narrow):
+                rest(masks)
 
     def _rows_of(
         self,

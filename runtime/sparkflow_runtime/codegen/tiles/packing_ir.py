@@ -78,8 +78,12 @@ class PackingWriter(Writer):
         depth: Value,
         slices: tuple[int, Value],
     ) -> None:
-        """Copies elements that are contiguous across."""
-        code, vectors = self._code, self._vectors
+        """Copies elements that are contiguous across.
+
+        The last slice may be narrower; the rest of its lines is zero. Its stores are of whole
+        vectors: the excess is overwritten by the next line.
+        """
+        code, vectors, lanes = self._code, self._vectors, self._form.lanes
         source, target = places
         width, step = slices
         whole_slices = code.let(f"sdiv i64 {across}, {width}")
@@ -87,6 +91,7 @@ class PackingWriter(Writer):
         rest = code.subtract(across, whole)
         kind = f"<{width} x {self._form.element}>"
         is_part = code.compare("sgt", rest, 0)
+        masks = [vectors.first(code.subtract(rest, start)) for start in range(0, width, lanes)]
         blocks = code.let(f"and i64 {depth}, {-_LINES}")
         # A few lines at a time: many lines may map to the same cache sets.
         for start, stop, count in ((0, blocks, _LINES), (blocks, depth, 1)):
@@ -105,11 +110,9 @@ class PackingWriter(Writer):
                     place = self._at(to, code.multiply(whole_slices, step))
                     for n, line in enumerate(lines):
                         slot, first = self._at(place, n * width), self._at(line, whole)
-                        code.store(kind, "zeroinitializer", slot, vectors.size_bytes)
-                        with code.loop(0, rest) as i:
-                            element = self._form.element
-                            value = code.load(element, self._at(first, i), vectors.size_bytes)
-                            code.store(element, value, self._at(slot, i), vectors.size_bytes)
+                        for number, mask in enumerate(masks):
+                            values = vectors.load(first, number * lanes, mask)
+                            vectors.store(values, slot, number * lanes)
 
     def _copy_turned(
         self,

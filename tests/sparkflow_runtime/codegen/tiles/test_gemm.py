@@ -6,6 +6,7 @@ import pytest
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.codegen.machine import host, native, threads
 from sparkflow_runtime.codegen.tiles import gemm
+from support.guarded import Guarded
 
 pytestmark = pytest.mark.skipif(not native.available(), reason="makes machine code")
 
@@ -32,7 +33,9 @@ def check(left, right, *, turns=(False, False), dtype=dtypes.float32, out=None):
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("turn_left", [False, True])
 @pytest.mark.parametrize("turn_right", [False, True])
-@pytest.mark.parametrize("sizes", [(2, 1, 2), (7, 30, 10), (100, 5, 33), (130, 300, 70)])
+@pytest.mark.parametrize(
+    "sizes", [(2, 1, 2), (7, 30, 10), (100, 5, 33), (130, 300, 70), (31, 700, 9), (30, 1024, 16)]
+)
 def test_products(dtype, turn_left, turn_right, sizes):
     m, k, n = sizes
     left = random((k, m) if turn_left else (m, k), dtype.as_numpy_dtype)
@@ -69,6 +72,15 @@ def test_long_sums_are_not_added_up_one_by_one():
     out = np.empty((2, 2), np.float32)
     assert gemm.bind_gemm(dtypes.float32)(left, right, out)
     np.testing.assert_allclose(out, 0.1 * (1 << 20), rtol=2e-4)
+
+
+@pytest.mark.parametrize("turn_left", [False, True])
+@pytest.mark.parametrize("n", [2, 3, 10, 16, 17])
+def test_factors_read_in_place_are_not_read_past_their_ends(turn_left, n):
+    with Guarded().on():
+        for m, k in ((2, 1), (4, 90), (12, 33), (13, 400), (40, 65)):
+            left = random((k, m) if turn_left else (m, k))
+            check(left, random((k, n), seed=1), turns=(turn_left, False))
 
 
 def test_factors_may_be_parts_of_larger_matrices():
