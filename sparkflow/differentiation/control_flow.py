@@ -20,6 +20,8 @@ from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.values.indexed_slices import IndexedSlices
 from sparkflow.ops.control import functional
 from sparkflow_runtime import dtypes
+from sparkflow_runtime.dtypes import DType
+from sparkflow_runtime.ops import registry
 
 Grads = Sequence[Tensor | None]
 
@@ -117,9 +119,20 @@ def _dense(grad: Any) -> Tensor | None:
 
 
 def has_gradient(tensor: Tensor) -> bool:
-    """Whether gradients flow to a tensor of this dtype."""
+    """Whether gradients flow to a tensor of this dtype; to a handle, if to what it refers to."""
     base = tensor.dtype.base
+    if base is dtypes.resource:
+        held = _held_dtype(tensor)
+        return held is not None and (held.is_floating or held.is_complex)
     return base.is_floating or base.is_complex or base is dtypes.variant
+
+
+def _held_dtype(handle: Tensor) -> DType | None:
+    """The dtype of the variable that a handle refers to; None where it refers to something else."""
+    while (outer := handle.op.graph.stands_for(handle)) is not None:
+        handle = outer
+    is_variable = registry.lookup(handle.op.type).is_variable
+    return handle.op.attr("dtype") if is_variable else None  # type: ignore[no-any-return]
 
 
 def _or_zeros(graph: Graph, grad: Tensor | None, like: Tensor) -> Tensor:
@@ -131,8 +144,14 @@ def _or_zeros(graph: Graph, grad: Tensor | None, like: Tensor) -> Tensor:
 
 
 def _zeros(graph: Graph, like: Tensor) -> Tensor:
-    op_type = "_UnsetLike" if like.dtype.base is dtypes.variant else "ZerosLike"
-    result: Tensor = graph.apply(op_type, (like,), {})
+    result: Tensor
+    held = _held_dtype(like) if like.dtype.base is dtypes.resource else None
+    if held is not None:
+        zero = graph.convert(0, held, "zero")
+        result = graph.apply("Fill", (graph.apply("VariableShape", (like,), {}), zero), {}, "zeros")
+    else:
+        op_type = "_UnsetLike" if like.dtype.base is dtypes.variant else "ZerosLike"
+        result = graph.apply(op_type, (like,), {})
     return result
 
 
@@ -208,6 +227,8 @@ def while_gradient(_: Any, op: Operation, *grads: Tensor | None) -> list[Tensor 
 
 def _grad_shape(forward: FunctionGraph, index: int, invariant: bool) -> Any:
     tensor = forward.inputs[index]
+    if tensor.dtype.base is dtypes.resource:
+        return None  # that of the variable
     if invariant or forward.outputs[index]._shape == tensor._shape:
         return tensor._shape
     return None

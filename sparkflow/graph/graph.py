@@ -95,6 +95,17 @@ class Graph(GraphInterface):
             return building.add_node(op_type, inputs, attrs, name)
         return self._create_here(op_type, inputs, attrs, name)
 
+    def _growing(self) -> Graph:
+        """The graph for which scopes of this one are opened.
+
+        While a function inside this graph is built, that is its body. In TensorFlow 1 a branch or
+        loop is a part of the graph, so scopes that are opened there hold there.
+        """
+        building: Graph | None = default_graphs.top()
+        if building is None or building is self or not building.is_inside(self):
+            return self
+        return building
+
     def _create_here(
         self,
         op_type: str,
@@ -389,12 +400,12 @@ class Graph(GraphInterface):
     @contextmanager
     def as_default(self) -> Iterator[Graph]:
         """Makes this the default graph of the thread inside a `with` block."""
-        with default_graphs.entered(self):
+        with default_graphs.entered(self._growing()):
             yield self
 
     def name_scope(self, name: str | None) -> AbstractContextManager[str]:
         """Puts names under `name/`, see `sparkflow.name_scope`."""
-        return self.names.entered(name)
+        return self._growing().names.entered(name)
 
     def get_name_scope(self) -> str:
         """The open name scope, "" at the root."""
@@ -416,6 +427,9 @@ class Graph(GraphInterface):
 
     def device(self, device_name_or_function: Any) -> AbstractContextManager[None]:
         """Pins nodes, see `sparkflow.device`."""
+        growing = self._growing()
+        if growing is not self:
+            return growing.device(device_name_or_function)
         return self._placement.device(device_name_or_function)
 
     def colocate_with(self, op: Any, ignore_existing: bool = False) -> AbstractContextManager[None]:
@@ -424,6 +438,9 @@ class Graph(GraphInterface):
         Raises:
             ValueError: `op` is None without `ignore_existing`.
         """
+        growing = self._growing()
+        if growing is not self:
+            return growing.colocate_with(op, ignore_existing)
         if op is None and not ignore_existing:
             raise ValueError(
                 "Trying to reset colocation (op is None) but ignore_existing is not True"
@@ -441,30 +458,42 @@ class Graph(GraphInterface):
 
     def colocation_group(self, name: str) -> AbstractContextManager[None]:
         """Puts nodes where the node `name` will be, which may be made later."""
+        growing = self._growing()
+        if growing is not self:
+            return growing.colocation_group(name)
         return self._placement.grouped(name)
 
     def control_dependencies(
         self, control_inputs: Sequence[Any] | None
     ) -> AbstractContextManager[None]:
         """Makes nodes wait for others, see `sparkflow.control_dependencies`."""
+        growing = self._growing()
+        if growing is not self:
+            return growing.control_dependencies(control_inputs)
         if control_inputs is None:
             return self._control.entered(None)
         return self._control.entered([self._as_op(each) for each in control_inputs])
 
     @contextmanager
     def init_scope(self) -> Iterator[None]:
-        """Suspends control dependencies, as initialisers of variables need it."""
+        """Suspends control dependencies, as initialisers of variables need it; leaves functions."""
+        growing = self._growing()
+        if growing is not self:
+            with growing.init_scope():
+                yield
+            return
         with self._control.entered(None):
             yield
 
     @contextmanager
     def container(self, container_name: str) -> Iterator[str]:
         """Creates stateful nodes inside the block in this resource container."""
-        outer, self._container = self._container, container_name
+        growing = self._growing()
+        outer, growing._container = growing._container, container_name
         try:
             yield container_name
         finally:
-            self._container = outer
+            growing._container = outer
 
     @contextmanager
     def gradient_override_map(self, op_type_map: Mapping[str, str]) -> Iterator[None]:
@@ -480,12 +509,13 @@ class Graph(GraphInterface):
             isinstance(text, str) for pair in op_type_map.items() for text in pair
         ):
             raise TypeError("op_type_map must be a dictionary mapping strings to strings")
-        outer = self._gradient_overrides
-        self._gradient_overrides = {**outer, **op_type_map}
+        growing = self._growing()
+        outer = growing._gradient_overrides
+        growing._gradient_overrides = {**outer, **op_type_map}
         try:
             yield
         finally:
-            self._gradient_overrides = outer
+            growing._gradient_overrides = outer
 
     def _as_op(self, obj: Any) -> Operation:
         element = self.as_graph_element(obj)

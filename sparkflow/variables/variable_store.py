@@ -207,7 +207,12 @@ class VariableStore:
             initial_value, name=name, dtype=kind, validate_shape=validate_shape, **given
         )
         if regularizer is not None:
-            with graph.colocate_with(made.op), graph.name_scope(f"{name}/Regularizer/"):
+            # Outside of branches and loops, where its users are.
+            with (
+                graph.init_scope(),
+                graph.colocate_with(made.op),
+                graph.name_scope(f"{name}/Regularizer/"),
+            ):
                 loss = regularizer(made)
             if loss is not None:
                 graph.add_to_collection(GraphKeys.REGULARIZATION_LOSSES, loss)

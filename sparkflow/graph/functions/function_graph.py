@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
+from sparkflow.graph.default_stack import default_graphs
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.operators import Symbolic
@@ -114,6 +115,10 @@ class FunctionGraph(Graph):
         """Operations of graphs around that the call must wait for."""
         waits = (each for op in self._needed() for each in self._waits_outside.get(op, ()))
         return list(dict.fromkeys(waits))
+
+    def awaited_outside(self, op: Operation) -> Sequence[Operation]:
+        """Operations of graphs around that an operation in here waits for."""
+        return self._waits_outside.get(op, ())
 
     def _needed(self) -> set[Operation]:
         """The operations that a call runs: what the results and the tape need, nothing else."""
@@ -334,7 +339,7 @@ class FunctionGraph(Graph):
     def init_scope(self) -> Any:
         """Leaves the function: nodes made inside are in the root graph."""
         root = self.root
-        with root.as_default(), root.init_scope():
+        with default_graphs.entered(root), root.init_scope():
             yield
 
     # ------------------------------------------------------------------ the finished function

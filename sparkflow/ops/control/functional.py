@@ -40,11 +40,20 @@ def _settle_handles(functions: Sequence[FunctionGraph], kept: Collection[Tensor]
             if outer.dtype is resource:
                 users.setdefault(outer, []).append(function)
     for handle, using in users.items():
-        readers = [op for function in using for op in function.users_of_captured(handle)]
+        readers: list[Operation] = []
+        awaited: list[Operation] = []
+        for function in using:
+            found = function.users_of_captured(handle)
+            readers += found
+            awaited += [each for op in found for each in function.awaited_outside(op)]
         if handle in kept or not readers or not all(_reads(op) for op in readers):
             continue
         graph = using[0].outer
-        with graph.as_default(), graph.colocate_with(handle.op, ignore_existing=True):
+        with (
+            graph.as_default(),
+            graph.colocate_with(handle.op, ignore_existing=True),
+            graph.control_dependencies(awaited),
+        ):
             dtype = readers[0].attr("dtype")
             read = graph.apply("ReadVariableOp", (handle,), {"dtype": dtype}, None)
         for function in using:
