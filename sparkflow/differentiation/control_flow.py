@@ -24,33 +24,34 @@ from sparkflow_runtime.dtypes import DType
 from sparkflow_runtime.ops import registry
 
 Grads = Sequence[Tensor | None]
+Found = Sequence[Tensor | IndexedSlices | None]
 
 
-def if_gradient(_: Any, op: Operation, *grads: Tensor | None) -> list[Tensor | None]:
+def if_gradient(_: Any, op: Operation, *grads: Tensor | None) -> Found:
     """The gradient of an `If`: an `If` of the branches' gradients."""
     names = (op.attr("then_branch"), op.attr("else_branch"))
     return _branch_gradient(op, names, grads)
 
 
-def case_gradient(_: Any, op: Operation, *grads: Tensor | None) -> list[Tensor | None]:
+def case_gradient(_: Any, op: Operation, *grads: Tensor | None) -> Found:
     """The gradient of a `Case`: a `Case` of the branches' gradients."""
     return _branch_gradient(op, op.attr("branches"), grads)
 
 
-def call_gradient(_: Any, op: Operation, *grads: Tensor | None) -> list[Tensor | None]:
+def call_gradient(_: Any, op: Operation, *grads: Tensor | None) -> Found:
     """The gradient of a call: a `Case` of one branch."""
     found = _branch_gradient(op, [op.attr("f")], grads, selector=convert_to_tensor(0))
-    return found[1:]
+    return found[1:]  # without the selector's
 
 
 def _branch_gradient(
     op: Operation, names: Sequence[str], grads: Grads, selector: Tensor | None = None
-) -> list[Tensor | None]:
+) -> Found:
     graph = get_default_graph()
     given = op.inputs if selector is not None else op.inputs[1:]
     choice = op.inputs[0] if selector is None else selector
     bodies: list[FunctionGraph] = []
-    found: list[Grads] = []
+    found: list[Found] = []
     for name in names:
         forward = _function(op, name)
         body = FunctionGraph(graph.new_function_name(f"{name}_grad"), graph)
@@ -61,17 +62,58 @@ def _branch_gradient(
     wanted = [
         index for index in range(len(given)) if any(each[index] is not None for each in found)
     ]
+    rows = {index: _index_dtype([each[index] for each in found]) for index in wanted}
     for body, each in zip(bodies, found, strict=True):
         with body.as_default():
-            body.outputs = [_or_zeros(body, each[index], given[index]) for index in wanted]
-    results: list[Tensor | None] = [None] * len(given)
+            for index in wanted:
+                like, grad, of_rows = given[index], each[index], rows[index]
+                if of_rows is None:
+                    body.outputs.append(_or_zeros(body, _dense(grad), like))
+                else:
+                    body.outputs += _rows_or_none(body, grad, like, of_rows)
+    results: list[Tensor | IndexedSlices | None] = [None] * len(given)
     if wanted:
         make = functional.if_op if "then_branch" in op._attrs else functional.case_op
         local = choice if choice.op.graph is graph else graph.adopted(choice)
-        made = make(graph, local, bodies, "Merge")
-        for place, index in enumerate(wanted):
-            results[index] = made.outputs[place]
+        made = iter(make(graph, local, bodies, "Merge").outputs)
+        for index in wanted:
+            first = next(made)
+            if rows[index] is None:
+                results[index] = first
+            else:
+                results[index] = IndexedSlices(first, next(made), _sizes(graph, given[index]))
     return [None, *results]
+
+
+def _index_dtype(grads: Found) -> DType | None:
+    """The dtype of the branches' row numbers; None where one of the gradients is dense."""
+    given = [grad for grad in grads if grad is not None]
+    if not all(isinstance(grad, IndexedSlices) for grad in given):
+        return None
+    found = {grad.indices.dtype.base for grad in given if isinstance(grad, IndexedSlices)}
+    return found.pop() if len(found) == 1 else dtypes.int64
+
+
+def _rows_or_none(
+    body: FunctionGraph, grad: Tensor | IndexedSlices | None, like: Tensor, indices: DType
+) -> list[Tensor]:
+    """The rows and row numbers of a branch's gradient: none where the branch reads nothing."""
+    if isinstance(grad, IndexedSlices):
+        values, places = grad.values, grad.indices
+        if places.dtype.base is not indices:
+            places = body.apply("Cast", (places,), {"DstT": indices})
+        return [_or_zeros(body, each, each) for each in (values, places)]
+    row = body.apply("Slice", (_sizes(body, like), [1], [-1]), {})
+    shape = body.apply("ConcatV2", ([[0], row], 0), {})
+    zero = body.convert(0, _held_dtype(like) or like.dtype.base, "zero")
+    return [body.apply("Fill", (shape, zero), {}), body.convert([], indices, "no_rows")]
+
+
+def _sizes(graph: Graph, like: Tensor) -> Tensor:
+    """The shape of a tensor, or of the variable behind a handle."""
+    op_type = "VariableShape" if like.dtype.base is dtypes.resource else "Shape"
+    result: Tensor = graph.apply(op_type, (like,), {})
+    return result
 
 
 def _inner(
@@ -80,7 +122,7 @@ def _inner(
     xs: Sequence[Tensor],
     grads: Grads,
     tape_grad: Tensor | None,
-) -> list[Tensor | None]:
+) -> Found:
     """The gradients of arguments of `forward`, given those of its results and of its tape."""
     ys: list[Tensor] = []
     seeds: list[Tensor] = []
@@ -97,8 +139,7 @@ def _inner(
                 seeds.append(_taped_gradient(body, tensor, tape_grad))
     if not ys:
         return [None] * len(xs)
-    found = backward(body, ys, xs, seeds, forward=forward)
-    return [_dense(grad) for grad in found]
+    return backward(body, ys, xs, seeds, forward=forward)
 
 
 def _taped_gradient(body: FunctionGraph, tensor: Tensor, tape_grad: Tensor) -> Tensor:
@@ -120,19 +161,18 @@ def _dense(grad: Any) -> Tensor | None:
 
 def has_gradient(tensor: Tensor) -> bool:
     """Whether gradients flow to a tensor of this dtype; to a handle, if to what it refers to."""
-    base = tensor.dtype.base
-    if base is dtypes.resource:
-        held = _held_dtype(tensor)
-        return held is not None and (held.is_floating or held.is_complex)
+    base = _held_dtype(tensor) or tensor.dtype.base
     return base.is_floating or base.is_complex or base is dtypes.variant
 
 
 def _held_dtype(handle: Tensor) -> DType | None:
     """The dtype of the variable that a handle refers to; None where it refers to something else."""
+    if handle.dtype.base is not dtypes.resource:
+        return None
     while (outer := handle.op.graph.stands_for(handle)) is not None:
         handle = outer
     is_variable = registry.lookup(handle.op.type).is_variable
-    return handle.op.attr("dtype") if is_variable else None  # type: ignore[no-any-return]
+    return handle.op.attr("dtype") if is_variable else None
 
 
 def _or_zeros(graph: Graph, grad: Tensor | None, like: Tensor) -> Tensor:
@@ -145,10 +185,10 @@ def _or_zeros(graph: Graph, grad: Tensor | None, like: Tensor) -> Tensor:
 
 def _zeros(graph: Graph, like: Tensor) -> Tensor:
     result: Tensor
-    held = _held_dtype(like) if like.dtype.base is dtypes.resource else None
+    held = _held_dtype(like)
     if held is not None:
         zero = graph.convert(0, held, "zero")
-        result = graph.apply("Fill", (graph.apply("VariableShape", (like,), {}), zero), {}, "zeros")
+        result = graph.apply("Fill", (_sizes(graph, like), zero), {}, "zeros")
     else:
         op_type = "_UnsetLike" if like.dtype.base is dtypes.variant else "ZerosLike"
         result = graph.apply(op_type, (like,), {})
@@ -198,7 +238,7 @@ def while_gradient(_: Any, op: Operation, *grads: Tensor | None) -> list[Tensor 
             None if invariant[index] else now.get(index) for index in range(len(forward.outputs))
         ]
         xs = [forward.inputs[index] for index in order]
-        found = _inner(body, forward, xs, seeds, tape_grad)
+        found = [_dense(each) for each in _inner(body, forward, xs, seeds, tape_grad)]
         results = [args[0] - 1]
         for index, grad in zip(order, found, strict=True):
             if invariant[index]:

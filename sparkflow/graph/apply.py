@@ -17,9 +17,11 @@ from sparkflow.graph.nodes.source import user_line
 from sparkflow.graph.operators import Held, Symbolic
 from sparkflow.graph.tensor import Tensor
 from sparkflow_runtime.dtypes import DType, as_dtype, resource
+from sparkflow_runtime.errors import InvalidArgumentError
 from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.op import Op
 from sparkflow_runtime.ops.signature import Arg
+from sparkflow_runtime.shapes import Shape
 
 if TYPE_CHECKING:
     from sparkflow.graph.graph import Graph
@@ -187,3 +189,21 @@ def _result(op: Op, operation: Any) -> Any:
     if len(declared) == 1:
         return list(outputs)
     return tuple(outputs)
+
+
+def shape_error(
+    error: InvalidArgumentError, op_type: str, name: str, inputs: Sequence[Tensor], source: str
+) -> ValueError:
+    """What a node whose shapes do not fit raises: it names the node, its inputs and the line."""
+    listed = ", ".join(_bracketed(tensor._shape) for tensor in inputs)
+    return ValueError(
+        f"{error.message} for '{name}' (op: '{op_type}') with input shapes: {listed}.\n"
+        f"\t defined at {source}"
+    )
+
+
+def _bracketed(shape: Shape) -> str:
+    """TensorFlow's spelling of shapes inside error texts: `[?,3]`."""
+    if shape is None:
+        return "<unknown>"
+    return "[" + ",".join("?" if size is None else str(size) for size in shape) + "]"

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from sparkflow._api import export
-from sparkflow.graph.apply import apply
+from sparkflow.graph.apply import apply, shape_error
 from sparkflow.graph.constant_value import KnownValues, known_value, variable_shape
 from sparkflow.graph.control import ControlDependencies
 from sparkflow.graph.conversion import convert
@@ -28,7 +28,6 @@ from sparkflow_runtime.ops import registry
 from sparkflow_runtime.ops.op import Inference
 from sparkflow_runtime.ops.signature import AttributeValueError
 from sparkflow_runtime.protos import function_pb2, graph_pb2, node_def_pb2
-from sparkflow_runtime.shapes import Shape
 
 OVERRIDE_ATTR = "_gradient_op_type"
 """The attribute by which TensorFlow asks for another gradient of one operation."""
@@ -102,9 +101,7 @@ class Graph(GraphInterface):
         loop is a part of the graph, so scopes that are opened there hold there.
         """
         building: Graph | None = default_graphs.top()
-        if building is None or building is self or not building.is_inside(self):
-            return self
-        return building
+        return self if building is None or not building.is_inside(self) else building
 
     def _create_here(
         self,
@@ -147,7 +144,7 @@ class Graph(GraphInterface):
                 )
             )
         except InvalidArgumentError as error:
-            raise _shape_error(
+            raise shape_error(
                 error, op_type, self._full_name(name or op_type), flat, source
             ) from None
         complete.setdefault(SOURCE_ATTR, source)  # an imported node has one
@@ -427,8 +424,7 @@ class Graph(GraphInterface):
 
     def device(self, device_name_or_function: Any) -> AbstractContextManager[None]:
         """Pins nodes, see `sparkflow.device`."""
-        growing = self._growing()
-        if growing is not self:
+        if (growing := self._growing()) is not self:
             return growing.device(device_name_or_function)
         return self._placement.device(device_name_or_function)
 
@@ -438,8 +434,7 @@ class Graph(GraphInterface):
         Raises:
             ValueError: `op` is None without `ignore_existing`.
         """
-        growing = self._growing()
-        if growing is not self:
+        if (growing := self._growing()) is not self:
             return growing.colocate_with(op, ignore_existing)
         if op is None and not ignore_existing:
             raise ValueError(
@@ -458,8 +453,7 @@ class Graph(GraphInterface):
 
     def colocation_group(self, name: str) -> AbstractContextManager[None]:
         """Puts nodes where the node `name` will be, which may be made later."""
-        growing = self._growing()
-        if growing is not self:
+        if (growing := self._growing()) is not self:
             return growing.colocation_group(name)
         return self._placement.grouped(name)
 
@@ -467,8 +461,7 @@ class Graph(GraphInterface):
         self, control_inputs: Sequence[Any] | None
     ) -> AbstractContextManager[None]:
         """Makes nodes wait for others, see `sparkflow.control_dependencies`."""
-        growing = self._growing()
-        if growing is not self:
+        if (growing := self._growing()) is not self:
             return growing.control_dependencies(control_inputs)
         if control_inputs is None:
             return self._control.entered(None)
@@ -478,11 +471,7 @@ class Graph(GraphInterface):
     def init_scope(self) -> Iterator[None]:
         """Suspends control dependencies, as initialisers of variables need it; leaves functions."""
         growing = self._growing()
-        if growing is not self:
-            with growing.init_scope():
-                yield
-            return
-        with self._control.entered(None):
+        with self._control.entered(None) if growing is self else growing.init_scope():
             yield
 
     @contextmanager
@@ -607,20 +596,3 @@ def _text(function: function_pb2.FunctionDef) -> bytes:
     for node in copy.node_def:
         node.attr.pop(SOURCE_ATTR, None)
     return copy.SerializeToString(deterministic=True)
-
-
-def _shape_error(
-    error: InvalidArgumentError, op_type: str, name: str, inputs: Sequence[Tensor], source: str
-) -> ValueError:
-    listed = ", ".join(_bracketed(tensor._shape) for tensor in inputs)
-    return ValueError(
-        f"{error.message} for '{name}' (op: '{op_type}') with input shapes: {listed}.\n"
-        f"\t defined at {source}"
-    )
-
-
-def _bracketed(shape: Shape) -> str:
-    """TensorFlow's spelling of shapes inside error texts: `[?,3]`."""
-    if shape is None:
-        return "<unknown>"
-    return "[" + ",".join("?" if size is None else str(size) for size in shape) + "]"

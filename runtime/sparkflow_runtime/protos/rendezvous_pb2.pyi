@@ -46,6 +46,7 @@ class TaskInfo(google.protobuf.message.Message):
     GPU_UUIDS_FIELD_NUMBER: builtins.int
     SPARK_PARTITION_FIELD_NUMBER: builtins.int
     TASK_ATTEMPT_ID_FIELD_NUMBER: builtins.int
+    PS_ADDRESS_FIELD_NUMBER: builtins.int
     GPU_ADDRESSES_FIELD_NUMBER: builtins.int
     TIME_S_FIELD_NUMBER: builtins.int
     job: builtins.str
@@ -58,6 +59,8 @@ class TaskInfo(google.protobuf.message.Message):
     pid: builtins.int
     spark_partition: builtins.int
     task_attempt_id: builtins.int
+    ps_address: builtins.str
+    """Not set any more: workers that hold variables have no second address (docs/adr/0077)."""
     time_s: builtins.float
     """Seconds since the epoch when this was sent."""
     @property
@@ -84,10 +87,11 @@ class TaskInfo(google.protobuf.message.Message):
         gpu_uuids: collections.abc.Iterable[builtins.str] | None = ...,
         spark_partition: builtins.int = ...,
         task_attempt_id: builtins.int = ...,
+        ps_address: builtins.str = ...,
         gpu_addresses: collections.abc.Iterable[builtins.str] | None = ...,
         time_s: builtins.float = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["address", b"address", "gpu_addresses", b"gpu_addresses", "gpu_uuids", b"gpu_uuids", "host", b"host", "incarnation", b"incarnation", "job", b"job", "pid", b"pid", "rows", b"rows", "spark_partition", b"spark_partition", "task", b"task", "task_attempt_id", b"task_attempt_id", "time_s", b"time_s", "versions", b"versions"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["address", b"address", "gpu_addresses", b"gpu_addresses", "gpu_uuids", b"gpu_uuids", "host", b"host", "incarnation", b"incarnation", "job", b"job", "pid", b"pid", "ps_address", b"ps_address", "rows", b"rows", "spark_partition", b"spark_partition", "task", b"task", "task_attempt_id", b"task_attempt_id", "time_s", b"time_s", "versions", b"versions"]) -> None: ...
 
 global___TaskInfo = TaskInfo
 
