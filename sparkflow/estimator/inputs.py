@@ -110,6 +110,8 @@ def pandas_input_fn(
         raise ValueError(
             f"Index for x and y are mismatched.\nIndex for x: {x.index}\nIndex for y: {y.index}\n"
         )
+    x = x.copy()  # what changes in the table later is not fed
+    y = None if y is None else y.copy()
     columns = {name: x[name].to_numpy() for name in x.columns}
     if y is None:
         labels: Any = None

@@ -1,7 +1,7 @@
 """Python values as arrays, with TensorFlow's default dtypes.
 
 A Python float becomes float32 and a Python int int32 (int64 where it does not fit); a numpy array
-keeps its dtype. A dtype that is asked for must be able to hold the value as it is.
+keeps its dtype, as does what stands for one, such as a column of pandas. A dtype that is asked for must be able to hold the value as it is.
 """
 
 from __future__ import annotations
@@ -33,10 +33,14 @@ def constant_array(value: Any, dtype: DType | None = None) -> Array:
     if value is None:
         raise ValueError("None values not supported.")
     dtype = None if dtype is None else dtype.base
-    if isinstance(value, np.ndarray | np.generic):
+    if isinstance(value, np.ndarray | np.generic) or _stands_for_array(value):
         array: Array = np.asarray(value)
+        if array.dtype.kind == "O" and dtype not in (None, dtypes.string):
+            return constant_array(array.tolist(), dtype)
         if array.dtype.kind in "OSU":
             return _strings(value, array, dtype)
+        if dtype is dtypes.string and array.size:
+            raise _unexpected(value, dtype)
         wanted = dtypes.as_dtype(array.dtype) if dtype is None else dtype
         # A copy: the caller may change the array later, but a constant stays as it was made.
         return array.astype(wanted.as_numpy_dtype)
@@ -64,6 +68,12 @@ def constant_array(value: Any, dtype: DType | None = None) -> Array:
             bad = low if low < dtype.min else high
             raise ValueError(f"Value {bad} is out of range for {dtype.name}")
     return array.astype(dtype.as_numpy_dtype, copy=False)
+
+
+def _stands_for_array(value: Any) -> bool:
+    """Whether it has numpy's protocol, as columns of pandas and images of PIL do."""
+    kind = type(value)
+    return hasattr(kind, "__array__") or hasattr(kind, "__array_interface__")
 
 
 def _preferred(array: Array) -> Array:

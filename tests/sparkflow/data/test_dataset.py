@@ -159,6 +159,21 @@ def test_generators_that_yield_something_else(yielded, text):
         values(dataset)
 
 
+@pytest.mark.parametrize("yielded", [None, float("nan"), 3, np.array(3)])
+def test_generators_of_texts_yield_texts_only(yielded):
+    dataset = Dataset.from_generator(lambda: iter([yielded]), tf.string, [])
+    with pytest.raises(tf.errors.InternalError, match="Unsupported object type"):
+        values(dataset)
+
+
+def test_rows_of_a_table_have_the_dtypes_of_its_columns():
+    pandas = pytest.importorskip("pandas")
+    kinds = [np.float64, np.int64, np.int8, np.bool_, np.float16]
+    table = pandas.DataFrame({str(index): np.ones(2, kind) for index, kind in enumerate(kinds)})
+    found = tf.data.get_output_types(Dataset.from_tensor_slices(dict(table)))
+    assert [each.as_numpy_dtype for each in found.values()] == kinds
+
+
 def test_random_numbers_in_functions_differ_per_element():
     found = values(Dataset.range(5).map(lambda _: tf.random_uniform([], seed=1)))
     assert len(set(found)) == 5

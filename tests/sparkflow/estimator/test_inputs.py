@@ -95,3 +95,26 @@ def test_tables():
     shifted = pandas.Series([1.0, 2.0, 3.0], index=[1, 2, 3])
     with pytest.raises(ValueError, match="Index for x and y are mismatched"):
         tf.estimator.inputs.pandas_input_fn(table, shifted, shuffle=False)
+
+
+def test_a_table_that_changes_later_is_fed_as_it_was():
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"a": [1, 2]})
+    labels = pandas.Series([3.0, 4.0])
+    given = tf.estimator.inputs.pandas_input_fn(table, labels, shuffle=False)
+    table.loc[0, "a"] = labels[0] = 99
+    ((features, found),) = taken(given)
+    assert features["a"].tolist() == [1, 2]
+    assert found.tolist() == [3.0, 4.0]
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), 3])
+def test_columns_of_texts_have_texts_only(missing):
+    pandas = pytest.importorskip("pandas")
+    words = np.array(["x", missing], object)
+    inputs = tf.estimator.inputs
+    text = f"Unsupported object type {type(missing).__name__}.* at position 1"
+    with pytest.raises(tf.errors.InternalError, match=text):
+        taken(inputs.numpy_input_fn({"a": words}, shuffle=False))
+    with pytest.raises(tf.errors.InternalError, match=text):
+        taken(inputs.pandas_input_fn(pandas.DataFrame({"a": words}), shuffle=False))

@@ -76,6 +76,61 @@ def test_default_dtypes(given, dtype, expected):
     assert constant_array(given, dtype).dtype == expected
 
 
+class Columns:
+    """Has numpy's protocol, as a column of pandas does."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __array__(self, dtype=None, copy=None):
+        return self.array if dtype is None else self.array.astype(dtype)
+
+
+def test_what_stands_for_an_array_keeps_its_dtype():
+    precise = 1.123456789012345
+    for kind in (np.float64, np.int64, np.int8, np.uint16, np.bool_, np.float16):
+        assert constant_array(Columns(np.ones(2, kind))).dtype == kind
+    assert constant_array(Columns(np.array([precise]))).tolist() == [precise]
+    assert tf.constant(Columns(np.array([1.7])), tf.int32).dtype is tf.int32
+    assert constant_array(Columns(np.array(["a"], object))).tolist() == [b"a"]
+    kept = np.zeros(1)
+    made = constant_array(Columns(kept))
+    kept[0] = 7.0
+    assert made.tolist() == [0.0]
+
+
+def test_columns_of_pandas_keep_their_dtypes():
+    pandas = pytest.importorskip("pandas")
+    column = pandas.Series([1.123456789012345, 2.0])
+    for given in (column, column.to_frame(), pandas.Index(column)):
+        array = constant_array(given)
+        assert array.dtype == np.float64
+        assert array.reshape(-1).tolist() == column.tolist()
+    assert constant_array(pandas.Series([2**40])).tolist() == [2**40]
+    assert constant_array(pandas.Series(["a", "b"])).tolist() == [b"a", b"b"]
+    assert constant_array(pandas.Series([1, 2], dtype="Int64"), tf.int64).tolist() == [1, 2]
+    with pytest.raises(TypeError, match="Failed to convert object of type Series"):
+        constant_array(pandas.Series(["a", None], dtype=object))
+
+
+def test_arrays_of_objects_become_numbers_as_lists_do():
+    assert constant_array(np.array([1, 2], object), tf.int64).tolist() == [1, 2]
+    with pytest.raises(TypeError, match=r"Expected int64, got 1\.5 of type 'float'"):
+        constant_array(np.array([1, 1.5], object), tf.int64)
+    with pytest.raises(TypeError, match="Expected float32"):
+        constant_array(np.array([1.0, None], object), tf.float32)
+
+
+@pytest.mark.parametrize("given", [np.int64(3), np.array([1.5]), np.array([True])])
+def test_arrays_of_numbers_are_no_texts(given):
+    with pytest.raises(TypeError, match="Expected string, got"):
+        constant_array(given, tf.string)
+    with tf.Graph().as_default(), tf.Session() as session:
+        texts = tf.placeholder(tf.string)
+        with pytest.raises(TypeError, match="Expected string, got"):
+            session.run(texts, {texts: given})
+
+
 def test_a_constant_does_not_change_with_the_array_it_was_made_from():
     array = np.zeros(3)
     constant = tf.constant(array)

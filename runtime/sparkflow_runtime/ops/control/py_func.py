@@ -53,7 +53,10 @@ class PyFunc(Op):
                 raise _as_status(error) from error
             if not wanted:
                 return ()
-            given = result if isinstance(result, list | tuple) else [result]
+            if result is None:
+                given = []
+            else:
+                given = result if isinstance(result, list | tuple) else [result]
             if len(given) != len(wanted):
                 raise InvalidArgumentError(
                     message=f"{token} returns {len(given)} values, but expects to see "
@@ -72,26 +75,46 @@ def _plain(value: Any) -> Any:
 
 def _checked(token: str, index: int, value: Any, dtype: DType) -> Any:
     if dtype is dtypes.string:
-        array = np.asarray(value, object)
-        if not array.ndim:
-            return np.array(_bytes(array.item()), object)
-        flat = [_bytes(each) for each in array.ravel()]
-        made = np.empty(len(flat), object)
-        made[:] = flat
-        return made.reshape(array.shape)
+        return _texts(token, index, value)
     array = np.asarray(value)
     if array.dtype != dtype.as_numpy_dtype:
-        if not isinstance(value, np.ndarray | np.generic) and array.dtype != object:
+        if not isinstance(value, np.ndarray | np.generic) and array.dtype.kind not in "OSU":
             return array.astype(dtype.as_numpy_dtype)  # Python numbers have no dtype of their own
-        raise InvalidArgumentError(
-            message=f"{index}-th value returned by {token} is {array.dtype.name}, but expects "
-            f"{dtype.name}"
-        )
+        raise _other_dtype(token, index, array, dtype)
     return array
 
 
-def _bytes(value: Any) -> bytes:
-    return value if isinstance(value, bytes) else str(value).encode()
+def _texts(token: str, index: int, value: Any) -> Any:
+    """Bytes, in an array of objects; str in UTF-8.
+
+    Raises:
+        InvalidArgumentError: It consists of numbers.
+        InternalError: It has another object among its texts; the classes are TensorFlow's.
+    """
+    array = np.asarray(value, object)
+    made = np.empty(array.size, object)
+    for place, each in enumerate(array.reshape(-1).tolist()):
+        if isinstance(each, bytes):
+            made[place] = bytes(each)
+        elif isinstance(each, str):
+            made[place] = each.encode()
+        else:
+            found = np.asarray(value)
+            if found.dtype.kind not in "OSU":
+                raise _other_dtype(token, index, found, dtypes.string)
+            raise InternalError(
+                message=f"Unsupported object type {type(each).__name__}: the {index}-th value "
+                f"returned by {token} has {each!r} at position {place}, but strings consist of str "
+                "or bytes; replace missing values by a text, and numbers by str(number)"
+            )
+    return made.reshape(array.shape)
+
+
+def _other_dtype(token: str, index: int, array: Any, dtype: DType) -> InvalidArgumentError:
+    given = dtypes.string.name if array.dtype.kind in "SU" else array.dtype.name
+    return InvalidArgumentError(
+        message=f"{index}-th value returned by {token} is {given}, but expects {dtype.name}"
+    )
 
 
 def _as_status(error: Exception) -> OpError:

@@ -102,7 +102,7 @@ class IdentityReaderV2(_MakesReader):
 
 @register
 class TextLineReaderV2(_MakesReader):
-    r"""Returns the lines of files without line ends and any \r; keys are `name:line`, from 1."""
+    r"""Returns the lines of files without \n or \r\n; keys are `name:line`, from 1."""
 
     attrs = {"skip_header_lines": int_attr(0), **_NAMES}
 
@@ -114,8 +114,7 @@ class TextLineReaderV2(_MakesReader):
             with open_file(name) as stream:
                 for number, line in enumerate(stream, 1):
                     if number > skipped:
-                        text = line[:-1] if line.endswith(b"\n") else line
-                        yield _key(name, number), text.replace(b"\r", b"")
+                        yield _key(name, number), line.removesuffix(b"\n").removesuffix(b"\r")
 
         return lines
 

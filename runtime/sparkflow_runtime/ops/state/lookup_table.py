@@ -259,14 +259,22 @@ class InitializeTableFromTextFileV2(_Changes):
         delimiter: str,
         offset: int,
     ) -> None:
-        """Fails for a file with too few lines or columns."""
+        """Fails for a file with too few lines or columns, or with an empty line."""
         path = scalar_text(filename, "filename")
         keys, values = [], []
+        position = 0
         with open_file(path) as stream:
             for number, line in enumerate(stream):
                 if number == vocab_size:
                     break
-                text = line[:-1] if line.endswith(b"\n") else line
+                text = line.removesuffix(b"\n").removesuffix(b"\r")
+                position += len(line)
+                if not text:
+                    raise InvalidArgumentError(
+                        message=f"Invalid content in {text_of(path)}: empty line found at position "
+                        f"{position}; remove the line, {number + 1} of the file, or read fewer "
+                        "lines with vocab_size"
+                    )
                 place = f"{text_of(path)}, line {number}"
                 parts = text.split(delimiter.encode())
                 keys.append(_cell(text, parts, number, key_index, table.key_dtype, place, 0))

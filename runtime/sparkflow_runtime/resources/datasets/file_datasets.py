@@ -79,12 +79,12 @@ def of_records(names: Sequence[bytes], kind: str) -> Dataset:
 
 
 def of_lines(names: Sequence[bytes], kind: str) -> Dataset:
-    """Returns the lines of files, without line ends; see `of_records`."""
+    r"""Returns the lines of files, without line ends and any \r; see `of_records`."""
 
     def lines(stream: BinaryIO, _: bytes) -> Iterator[bytes]:
         for line in stream:
-            text = line[:-1] if line.endswith(b"\n") else line
-            yield text[:-1] if text.endswith(b"\r") else text
+            text = line.removesuffix(b"\n")
+            yield text.replace(b"\r", b"") if b"\r" in text else text
 
     return _of_files(names, kind, lines)
 

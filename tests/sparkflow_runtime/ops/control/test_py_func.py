@@ -46,6 +46,39 @@ def test_another_number_of_results_is_refused():
         bound(lambda: (1, 2), [dtypes.int32])()
 
 
+@pytest.mark.parametrize("other", [None, float("nan"), 3, np.int64(3), True, [1], object()])
+def test_texts_have_no_other_objects_among_them(other):
+    given = np.empty(2, object)
+    given[0], given[1] = "x", other
+    text = f"Unsupported object type {type(other).__name__}: the 0-th value .* at position 1"
+    with pytest.raises(errors.InternalError, match=text):
+        bound(lambda: given, [dtypes.string])()
+
+
+def test_texts_are_str_or_bytes():
+    given = np.array(["ü", b"b", np.str_("c"), np.bytes_(b"d")], object)
+    (found,) = bound(lambda: given, [dtypes.string])()
+    assert found.tolist() == ["ü".encode(), b"b", b"c", b"d"]
+    assert {type(each) for each in found} == {bytes}
+    (found,) = bound(lambda: np.array([["a"], ["b"]]), [dtypes.string])()
+    assert found.tolist() == [[b"a"], [b"b"]]
+
+
+@pytest.mark.parametrize(
+    ("given", "dtype", "text"),
+    [
+        (3, dtypes.string, "is int64, but expects string"),
+        (np.array([1.5]), dtypes.string, "is float64, but expects string"),
+        ("3", dtypes.int64, "is string, but expects int64"),
+        (None, dtypes.string, "returns 0 values, but expects to see 1"),
+        (None, dtypes.float32, "returns 0 values, but expects to see 1"),
+    ],
+)
+def test_numbers_are_no_texts(given, dtype, text):
+    with pytest.raises(errors.InvalidArgumentError, match=text):
+        bound(lambda: given, [dtype])()
+
+
 @pytest.mark.parametrize(
     ("raised", "status"),
     [

@@ -48,6 +48,14 @@ def test_lines_of_several_files(queue_of, files):
         session.run(value)
 
 
+def test_line_ends_of_windows_are_no_part_of_lines(queue_of, tmp_path):
+    path = tmp_path / "lines"
+    path.write_bytes(b"a\r\nb\rc\r\r\nd\r")
+    session, queue = queue_of([str(path)])
+    _, value = tf.TextLineReader().read(queue)
+    assert [session.run(value) for _ in range(3)] == [b"a", b"b\rc\r", b"d"]
+
+
 def test_read_up_to_stays_in_one_file(queue_of, files):
     session, queue = queue_of(files)
     _, values = tf.TextLineReader().read_up_to(queue, 5)

@@ -70,6 +70,34 @@ def test_words_and_numbers_of_a_file(session, tmp_path):
     assert session.run(words.lookup(tf.constant([2, 9], tf.int64))).tolist() == [b"palmer", b"UNK"]
 
 
+@pytest.mark.parametrize("text", [b"a\r\nb\r\n", b"a\nb\r", b"a\r\nb"])
+def test_line_ends_of_windows_are_no_part_of_words(session, tmp_path, text):
+    path = tmp_path / "words"
+    path.write_bytes(text)
+    numbers = tf.lookup.index_table_from_file(str(path), num_oov_buckets=1)
+    session.run(tf.tables_initializer())
+    assert session.run(numbers.lookup(tf.constant(["a", "b", "b\r"]))).tolist() == [0, 1, 2]
+
+
+def test_line_ends_of_windows_are_no_part_of_columns(session, tmp_path):
+    path = tmp_path / "words"
+    path.write_bytes(b"1\ta\r\n2\tb\r\n")
+    initializer = tf.lookup.TextFileInitializer(str(path), tf.string, 1, tf.int64, 0)
+    numbers = tf.lookup.StaticHashTable(initializer, -1)
+    session.run(tf.tables_initializer())
+    assert session.run(numbers.lookup(tf.constant(["a", "b"]))).tolist() == [1, 2]
+
+
+def test_empty_lines_are_no_words(session, tmp_path):
+    path = tmp_path / "words"
+    path.write_bytes(b"a\r\n\r\nb\n")
+    tf.lookup.index_table_from_file(str(path))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="empty line found at position 5"):
+        session.run(tf.tables_initializer())
+    first = tf.lookup.index_table_from_file(str(path), vocab_size=1)
+    session.run(first.initializer)
+
+
 def test_words_and_numbers_of_a_list(session):
     numbers = tf.lookup.index_table_from_tensor(["a", "b"], default_value=-7)
     strong = tf.lookup.index_table_from_tensor(
