@@ -241,7 +241,7 @@ def categorical_column_with_vocabulary_list(
 
     Args:
         key: The feature's name.
-        vocabulary_list: The words: strings or integers.
+        vocabulary_list: The words: strings or integers; a list, an array or a column of pandas.
         dtype: Of the feature; that of the list when None.
         default_value: The category of other words; -1 for none.
         num_oov_buckets: How many categories other words are hashed to; not with a default.
@@ -250,11 +250,13 @@ def categorical_column_with_vocabulary_list(
         ValueError: The list is empty or has a word twice, the kinds do not fit, or default and
             buckets are given.
     """
-    if not len(vocabulary_list or ()):
+    given = vocabulary_list
+    words = () if given is None else tuple(given.tolist() if hasattr(given, "tolist") else given)
+    if not words:
         raise ValueError(f"vocabulary_list {vocabulary_list} must be non-empty, column_name: {key}")
-    if len(set(vocabulary_list)) != len(vocabulary_list):
+    if len(set(words)) != len(words):
         raise ValueError(f"Duplicate keys in vocabulary_list {vocabulary_list}, column_name: {key}")
-    array = np.array(vocabulary_list)
+    array = np.array(words)
     listed = string if array.dtype.kind in "USO" else as_dtype(array.dtype)
     _check_oov(num_oov_buckets, default_value, key)
     require_text_or_integer(listed, f"column_name: {key} vocabulary")
@@ -265,7 +267,7 @@ def categorical_column_with_vocabulary_list(
         )
     require_text_or_integer(kind, f"column_name: {key}")
     require_text(key)
-    return VocabularyListColumn(key, tuple(vocabulary_list), kind, default_value, num_oov_buckets)
+    return VocabularyListColumn(key, words, kind, default_value, num_oov_buckets)
 
 
 def _check_oov(num_oov_buckets: int, default_value: Any, key: str) -> None:
@@ -413,7 +415,7 @@ class WeightedColumn(CategoricalColumn):
             )
         if not isinstance(weights, SparseTensor):
             # Zeros stand for missing weights only where categories are missing too.
-            weights = sparse_input(weights)
+            weights = sparse_input(weights, nothing=0)
         if not weights.dtype.is_floating:
             weights = SparseTensor(
                 weights.indices, cast(weights.values, float32), weights.dense_shape

@@ -139,16 +139,24 @@ class Features:
         return arrays.expand_dims(tensor, -1) if ndims == 1 else tensor
 
 
-def sparse_input(value: Raw) -> SparseTensor:
+def sparse_input(value: Raw, nothing: Any = None) -> SparseTensor:
     """A feature as a sparse tensor, without the values that stand for nothing: -1 and "".
+
+    In unsigned integers the largest stands for -1, as in TensorFlow, which casts it.
 
     Args:
         value: A sparse tensor, which stays; or a dense one of strings or integers.
+        nothing: Another value that stands for nothing.
     """
     if isinstance(value, SparseTensor):
         return value
     dtype = value.dtype.base
-    nothing: Any = "" if dtype is string else -1 if dtype.is_integer else dtype.as_numpy_dtype()
+    if nothing is None:
+        nothing = dtype.as_numpy_dtype()
+        if dtype is string:
+            nothing = ""
+        elif dtype.is_integer:
+            nothing = -1 if dtype.min else dtype.max
     places: Tensor = where(not_equal(value, convert_to_tensor(nothing, dtype)))
     values = arrays.gather_nd(value, places)
     return SparseTensor(places, values, arrays.shape(value, out_type=int64))

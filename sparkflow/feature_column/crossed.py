@@ -88,7 +88,7 @@ def crossed_column(
     """
     if not hash_bucket_size or hash_bucket_size < 1:
         raise ValueError(f"hash_bucket_size must be > 1. hash_bucket_size: {hash_bucket_size}")
-    if not keys or len(keys) < 2:
+    if keys is None or len(keys) < 2:
         raise ValueError(f"keys must be a list with length > 1. Given: {keys}")
     for key in keys:
         if not isinstance(key, str | CategoricalColumn):

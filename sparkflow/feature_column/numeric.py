@@ -204,7 +204,7 @@ def bucketized_column(source_column: NumericColumn, boundaries: Sequence[float])
 
     Args:
         source_column: A numeric column of one dimension.
-        boundaries: Numbers in strictly increasing order; each belongs to the bucket above it.
+        boundaries: A list, a tuple, an array or a column of pandas: numbers in strictly increasing order; each belongs to the bucket above it.
 
     Raises:
         ValueError: The source is another column, or the boundaries are not in order.
@@ -216,11 +216,17 @@ def bucketized_column(source_column: NumericColumn, boundaries: Sequence[float])
         )
     if len(source_column.shape) > 1:
         raise ValueError(f"source_column must be one-dimensional column. Given: {source_column}")
-    if not boundaries:
+    limits = boundaries
+    if hasattr(type(limits), "__array__"):
+        limits = np.asarray(limits).tolist()
+    if limits is None or (isinstance(limits, list | tuple) and not limits):
         raise ValueError("boundaries must not be empty.")
-    if not isinstance(boundaries, list | tuple):
-        raise ValueError("boundaries must be a sorted list.")
-    for low, high in itertools.pairwise(boundaries):
+    if not isinstance(limits, list | tuple) or isinstance(limits[0], list):
+        raise ValueError(f"boundaries must be a sorted list. Given: {boundaries}")
+    for low, high in itertools.pairwise(limits):
         if low >= high:
-            raise ValueError("boundaries must be a sorted list.")
-    return BucketizedColumn(source_column, tuple(boundaries))
+            raise ValueError(
+                f"boundaries must be a sorted list. Given: {boundaries}, where {low} is before "
+                f"{high}"
+            )
+    return BucketizedColumn(source_column, tuple(limits))

@@ -22,12 +22,16 @@ from sparkflow.feature_column.column import (
 from sparkflow.feature_column.embedded import EmbeddingColumn, IndicatorColumn
 from sparkflow.feature_column.numeric import checked_shape
 from sparkflow.graph.collections import GraphKeys
+from sparkflow.graph.scopes import control_dependencies, name_scope
 from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.values.sparse_tensor import SparseTensor
+from sparkflow.ops.checks.checks import assert_equal
+from sparkflow.ops.control.ordering import identity
 from sparkflow.ops.elementwise.elementwise import cast, floordiv
 from sparkflow.ops.files.parsing_config import VarLenFeature
 from sparkflow.ops.indexing.segment import segment_max
+from sparkflow.ops.reduction.reduction import reduce_prod
 from sparkflow.ops.shape import arrays, constants
 from sparkflow.ops.sparse.sparse_layout import sparse_reshape, sparse_tensor_to_dense
 from sparkflow.variables.variable_scope import variable_scope
@@ -80,7 +84,8 @@ class SequenceCategoricalColumn(CategoricalColumn, SequenceColumn):
 
 def _of_rank_3(sparse: SparseTensor) -> SparseTensor:
     shape = sparse.dense_shape  # in a graph, its length may be unknown
-    return sparse_reshape(sparse, arrays.stack([shape[0], shape[1], -1]))
+    # The size is computed: -1 has no meaning where a batch has no steps.
+    return sparse_reshape(sparse, arrays.stack([shape[0], shape[1], reduce_prod(shape[2:])]))
 
 
 def sequence_categorical_column_with_identity(
@@ -230,6 +235,7 @@ def sequence_input_layer(
 
     Raises:
         ValueError: A column is no sequence.
+        InvalidArgumentError: When the lengths are computed: those of columns differ.
     """
     collections = list(weight_collections or [])
     for name in (GraphKeys.GLOBAL_VARIABLES, GraphKeys.MODEL_VARIABLES):
@@ -244,7 +250,19 @@ def sequence_input_layer(
                 shape = arrays.shape(values)
                 outputs.append(arrays.reshape(values, arrays.concat([shape[:2], [size]], 0)))
                 lengths.append(length)
-        return arrays.concat(outputs, -1), lengths[0]
+        return arrays.concat(outputs, -1), _equal_lengths(lengths)
+
+
+def _equal_lengths(lengths: Sequence[Tensor]) -> Tensor:
+    """The first; when it runs, the others must be the same."""
+    first, *others = lengths
+    if not others:
+        return first
+    with name_scope(None, "assert_all_equal", lengths):
+        text = "Columns of sequences in one layer must be of the same lengths:"
+        checks = [assert_equal(first, each, message=text) for each in others]
+        with control_dependencies(checks):
+            return identity(first)
 
 
 def _sequences(column: Any, features: Features, collections: Any, trainable: bool) -> Sequences:

@@ -67,3 +67,73 @@ def test_equal_columns_are_one_and_have_their_settings():
     assert first == second
     assert len({first, second}) == 1
     assert (first.key, first.hash_bucket_size, first.dtype) == ("x", 5, tf.string)
+
+
+@pytest.mark.parametrize(
+    ("given", "words", "kind"),
+    [
+        (np.array(["a", "b"]), ("a", "b"), tf.string),
+        (np.array(["a", "b"], object), ("a", "b"), tf.string),
+        (np.array([5, 7]), (5, 7), tf.int64),
+        (np.array([0]), (0,), tf.int64),
+        (range(2), (0, 1), tf.int64),
+    ],
+)
+def test_vocabularies_may_be_arrays(given, words, kind):
+    column = fc.categorical_column_with_vocabulary_list("x", given)
+    assert (column.vocabulary_list, column.dtype, column.num_buckets) == (words, kind, len(words))
+    assert type(column.vocabulary_list[0]) is type(words[0])
+
+
+def test_vocabularies_may_be_columns_of_pandas():
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"x": ["b", "a", "b"]})
+    for given in (table["x"].unique(), table["x"][:2], pandas.Index(["b", "a"])):
+        column = fc.categorical_column_with_vocabulary_list("x", given)
+        assert column.vocabulary_list == ("b", "a")
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [(np.array([]), "must be non-empty"), (np.array(["a", "a"]), "Duplicate keys in")],
+)
+def test_arrays_are_checked_as_lists_are(given, text):
+    with pytest.raises(ValueError, match=text):
+        fc.categorical_column_with_vocabulary_list("x", given)
+
+
+def test_features_that_are_crossed_may_be_named_in_an_array():
+    assert fc.crossed_column(np.array(["x", "y"]), 5).name == "x_X_y"
+    with pytest.raises(ValueError, match="keys must be a list with length > 1"):
+        fc.crossed_column(np.array(["x"]), 5)
+
+
+@pytest.mark.parametrize("kind", [tf.uint8, tf.uint16, tf.uint32, tf.uint64])
+def test_categories_may_be_unsigned(kind):
+    largest = kind.max  # TensorFlow's -1, which stands for no category
+    features = {"x": tf.constant(np.array([[1], [2], [largest]], kind.as_numpy_dtype))}
+    columns = [
+        fc.indicator_column(fc.categorical_column_with_identity("x", 3)),
+        fc.indicator_column(fc.categorical_column_with_vocabulary_list("x", [1, 2], dtype=kind)),
+    ]
+    out = [fc.input_layer(features, column) for column in columns]
+    column = fc.categorical_column_with_hash_bucket("x", 5, dtype=kind)
+    hashed = fc.input_layer(features, fc.indicator_column(column))
+    with tf.Session() as session:
+        session.run(tf.tables_initializer())
+        numbers, places = session.run(out)
+        counts = session.run(hashed).sum(1)
+    assert numbers.tolist() == [[0, 1, 0], [0, 0, 1], [0, 0, 0]]
+    assert places.tolist() == [[1, 0], [0, 1], [0, 0]]
+    assert counts.tolist() == [1, 1, 0]
+
+
+@pytest.mark.parametrize("kind", [tf.int64, tf.float32])
+def test_a_weight_of_minus_one_counts(kind):
+    words = fc.categorical_column_with_vocabulary_list("x", ["a", "b"])
+    column = fc.indicator_column(fc.weighted_categorical_column(words, "w", dtype=kind))
+    features = {"x": tf.constant([["a"], ["b"]]), "w": tf.constant([[-1], [3]], kind)}
+    out = fc.input_layer(features, column)
+    with tf.Session() as session:
+        session.run(tf.tables_initializer())
+        assert session.run(out).tolist() == [[-1, 0], [0, 3]]

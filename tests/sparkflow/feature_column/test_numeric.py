@@ -100,3 +100,16 @@ def test_a_sparse_feature_is_no_number():
     sparse = tf.SparseTensor([[0, 0]], [1.0], [2, 1])
     with pytest.raises(ValueError, match=r"SparseTensor is not supported. key: x"):
         fc.input_layer({"x": sparse}, fc.numeric_column("x"))
+
+
+def test_boundaries_may_be_an_array_or_a_column_of_pandas():
+    source = fc.numeric_column("x")
+    assert fc.bucketized_column(source, np.float32([1, 2.5])).boundaries == (1.0, 2.5)
+    with pytest.raises(ValueError, match="boundaries must not be empty"):
+        fc.bucketized_column(source, np.array([]))
+    with pytest.raises(ValueError, match=r"sorted list.*2\.0 is before 1\.0"):
+        fc.bucketized_column(source, np.array([2.0, 1.0]))
+    with pytest.raises(ValueError, match="boundaries must be a sorted list"):
+        fc.bucketized_column(source, np.array([[1.0, 2.0]]))
+    pandas = pytest.importorskip("pandas")
+    assert fc.bucketized_column(source, pandas.Series([1, 2])).boundaries == (1, 2)

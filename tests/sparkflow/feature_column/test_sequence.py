@@ -101,3 +101,37 @@ def test_contrib_offers_the_layer():
     assert tf.contrib.feature_column.sequence_input_layer is not None
     with pytest.raises(AttributeError, match="mixed precision"):
         tf.train.experimental  # noqa: B018  # for the error
+
+
+def test_columns_of_one_layer_have_sequences_of_the_same_lengths():
+    features = {
+        "a": sparse([[1, 2], [3]], np.float32),
+        "b": sparse([[1, 2, 3], [3, 4]], np.float32),
+        "c": sparse([[4, 5], [6]], np.int64),
+    }
+    numbers, longer = (fc.sequence_numeric_column(name) for name in "ab")
+    ids = fc.indicator_column(fc.sequence_categorical_column_with_identity("c", 7))
+    _, lengths = ran(features, [numbers, ids])
+    assert lengths.tolist() == [2, 1]
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"same lengths.*\[2 1\].*\[3 2\]"):
+        ran(features, [numbers, longer])
+
+
+@pytest.mark.parametrize("shape", [[2, 0], [0, 0], [0, 3], [2, 0, 0], [2, 0, 3]])
+def test_batches_may_have_no_steps(shape):
+    places = tf.constant(np.zeros([0, len(shape)], np.int64))
+    words = tf.SparseTensor(places, tf.constant([], tf.string), shape)
+    features = {
+        "n": tf.SparseTensor(places, tf.constant([], tf.float32), shape),
+        "w": words,
+        "i": tf.SparseTensor(places, tf.constant([], tf.int64), shape),
+    }
+    hashed = fc.sequence_categorical_column_with_hash_bucket("w", 5)
+    ids = fc.sequence_categorical_column_with_identity("i", 3)
+    columns = [
+        fc.sequence_numeric_column("n"), fc.indicator_column(ids), fc.embedding_column(hashed, 2)
+    ]  # fmt: skip
+    for column, size in zip(columns, [1, 3, 2], strict=True):
+        values, lengths = ran(features, [column])
+        assert values.shape == (shape[0], 0 if shape[0] else values.shape[1], size)
+        assert lengths.tolist() == [0] * shape[0]
