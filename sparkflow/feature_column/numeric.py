@@ -204,7 +204,8 @@ def bucketized_column(source_column: NumericColumn, boundaries: Sequence[float])
 
     Args:
         source_column: A numeric column of one dimension.
-        boundaries: A list, a tuple, an array or a column of pandas: numbers in strictly increasing order; each belongs to the bucket above it.
+        boundaries: Numbers in strictly increasing order, in a list, a tuple, an array or a column
+            of pandas; each belongs to the bucket above it.
 
     Raises:
         ValueError: The source is another column, or the boundaries are not in order.

@@ -1,7 +1,8 @@
 """Python values as arrays, with TensorFlow's default dtypes.
 
 A Python float becomes float32 and a Python int int32 (int64 where it does not fit); a numpy array
-keeps its dtype, as does what stands for one, such as a column of pandas. A dtype that is asked for must be able to hold the value as it is.
+keeps its dtype, as does what stands for one, such as a column of pandas. A dtype that is asked for
+must be able to hold the value as it is.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.scopes import convert_to_tensor, get_default_graph, graph_of
 from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
+from sparkflow.layers import named
 from sparkflow.layers.input_spec import InputSpec
 from sparkflow.ops.elementwise import elementwise
 from sparkflow.ops.shape import arrays
@@ -50,7 +51,7 @@ class Layer(Trackable):
     ) -> None:
         scope = kwargs.pop("_scope", None)
         self._reuse = kwargs.pop("_reuse", None)
-        self._activity_regularizer = kwargs.pop("activity_regularizer", None)
+        self._activity_regularizer = named.regularizer(kwargs.pop("activity_regularizer", None))
         if kwargs:
             raise TypeError(f"Keyword argument not understood: {sorted(kwargs)[0]!r}")
         self.trainable = trainable
@@ -215,10 +216,10 @@ class Layer(Trackable):
             name: Its name below the layer's scope.
             shape: Its shape.
             dtype: Its dtype, the layer's when None.
-            initializer: As for `get_variable`.
-            regularizer: As for `get_variable`.
+            initializer: As for `get_variable`, or a name.
+            regularizer: As for `get_variable`, or a name.
             trainable: Whether optimizers change it; True when None.
-            constraint: As for `get_variable`.
+            constraint: As for `get_variable`, or a name.
             use_resource: As for `get_variable`.
             synchronization: ON_READ makes it not trainable; else accepted for TensorFlow's sake.
             aggregation: Accepted for TensorFlow's sake.
@@ -247,10 +248,10 @@ class Layer(Trackable):
                 name,
                 shape=shape,
                 dtype=as_dtype(dtype).base if dtype is not None else self._dtype,
-                initializer=initializer,
-                regularizer=regularizer,
+                initializer=named.initializer(initializer),
+                regularizer=named.regularizer(regularizer),
                 trainable=trains and self.trainable,
-                constraint=constraint,
+                constraint=named.constraint(constraint),
                 use_resource=use_resource,
                 partitioner=partitioner,
                 **kwargs,

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
+from sparkflow.layers import named
 from sparkflow.layers.base import Activation, Layer
 from sparkflow.layers.functional import functional
 from sparkflow.layers.input_spec import (
@@ -90,14 +91,14 @@ class Convolution(Layer):
         self.padding = normalized_padding(padding, rank)
         self.data_format = normalized_format(data_format)
         self.dilation_rate = normalized_tuple(dilation_rate, rank, "dilation_rate")
-        self.activation = activation
+        self.activation = named.activation(activation)
         self.use_bias = use_bias
-        self.kernel_initializer = kernel_initializer
-        self.bias_initializer = bias_initializer
-        self.kernel_regularizer = kernel_regularizer
-        self.bias_regularizer = bias_regularizer
-        self.kernel_constraint = kernel_constraint
-        self.bias_constraint = bias_constraint
+        self.kernel_initializer = named.initializer(kernel_initializer)
+        self.bias_initializer = named.initializer(bias_initializer)
+        self.kernel_regularizer = named.regularizer(kernel_regularizer)
+        self.bias_regularizer = named.regularizer(bias_regularizer)
+        self.kernel_constraint = named.constraint(kernel_constraint)
+        self.bias_constraint = named.constraint(bias_constraint)
         self.input_spec = InputSpec(ndim=rank + 2)
         self.kernel: Any = None
         self.bias: Any = None

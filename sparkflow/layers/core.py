@@ -7,6 +7,7 @@ from typing import Any
 from sparkflow.graph.scopes import convert_to_tensor
 from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
+from sparkflow.layers import named
 from sparkflow.layers.base import Activation, Layer
 from sparkflow.layers.input_spec import InputSpec, normalized_format
 from sparkflow.layers.training import smart_cond
@@ -22,9 +23,9 @@ class Dense(Layer):
 
     Args:
         units: The size of the last dimension of the result.
-        activation: A function of a tensor, None for none.
+        activation: A function of a tensor or its name, None for none.
         use_bias: Add a bias.
-        kernel_initializer: As for `get_variable`.
+        kernel_initializer: As for `get_variable`, or a name.
         bias_initializer: As for `get_variable`.
         kernel_regularizer: As for `get_variable`.
         bias_regularizer: As for `get_variable`.
@@ -54,14 +55,14 @@ class Dense(Layer):
     ) -> None:
         super().__init__(trainable, name, activity_regularizer=activity_regularizer, **kwargs)
         self.units = int(units)
-        self.activation = activation
+        self.activation = named.activation(activation)
         self.use_bias = use_bias
-        self.kernel_initializer = kernel_initializer
-        self.bias_initializer = bias_initializer
-        self.kernel_regularizer = kernel_regularizer
-        self.bias_regularizer = bias_regularizer
-        self.kernel_constraint = kernel_constraint
-        self.bias_constraint = bias_constraint
+        self.kernel_initializer = named.initializer(kernel_initializer)
+        self.bias_initializer = named.initializer(bias_initializer)
+        self.kernel_regularizer = named.regularizer(kernel_regularizer)
+        self.bias_regularizer = named.regularizer(bias_regularizer)
+        self.kernel_constraint = named.constraint(kernel_constraint)
+        self.bias_constraint = named.constraint(bias_constraint)
         self.input_spec = InputSpec(min_ndim=2)
         self.kernel: Any = None
         self.bias: Any = None

@@ -9,6 +9,7 @@ import numpy as np
 from sparkflow.graph.scopes import apply_op, convert_to_tensor, get_default_graph, output_of
 from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
+from sparkflow.layers import named
 from sparkflow.layers.base import Layer
 from sparkflow.layers.input_spec import InputSpec
 from sparkflow.layers.training import known_flag, smart_cond
@@ -94,14 +95,14 @@ class BatchNormalization(Layer):
         self.epsilon = epsilon
         self.center = center
         self.scale = scale
-        self.beta_initializer = beta_initializer
-        self.gamma_initializer = gamma_initializer
-        self.moving_mean_initializer = moving_mean_initializer
-        self.moving_variance_initializer = moving_variance_initializer
-        self.beta_regularizer = beta_regularizer
-        self.gamma_regularizer = gamma_regularizer
-        self.beta_constraint = beta_constraint
-        self.gamma_constraint = gamma_constraint
+        self.beta_initializer = named.initializer(beta_initializer)
+        self.gamma_initializer = named.initializer(gamma_initializer)
+        self.moving_mean_initializer = named.initializer(moving_mean_initializer)
+        self.moving_variance_initializer = named.initializer(moving_variance_initializer)
+        self.beta_regularizer = named.regularizer(beta_regularizer)
+        self.gamma_regularizer = named.regularizer(gamma_regularizer)
+        self.beta_constraint = named.constraint(beta_constraint)
+        self.gamma_constraint = named.constraint(gamma_constraint)
         self.renorm = renorm
         self.renorm_clipping = dict(renorm_clipping or {})
         unknown = set(self.renorm_clipping) - {"rmax", "rmin", "dmax"}

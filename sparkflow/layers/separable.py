@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sparkflow.graph.tensor import Tensor
+from sparkflow.layers import named
 from sparkflow.layers.base import Activation
 from sparkflow.layers.convolutional import Convolution
 from sparkflow.layers.functional import functional
@@ -45,12 +46,12 @@ class _Separable(Convolution):
             bias_constraint, trainable, name, **kwargs,
         )  # fmt: skip
         self.depth_multiplier = depth_multiplier
-        self.depthwise_initializer = depthwise_initializer
-        self.pointwise_initializer = pointwise_initializer
-        self.depthwise_regularizer = depthwise_regularizer
-        self.pointwise_regularizer = pointwise_regularizer
-        self.depthwise_constraint = depthwise_constraint
-        self.pointwise_constraint = pointwise_constraint
+        self.depthwise_initializer = named.initializer(depthwise_initializer)
+        self.pointwise_initializer = named.initializer(pointwise_initializer)
+        self.depthwise_regularizer = named.regularizer(depthwise_regularizer)
+        self.pointwise_regularizer = named.regularizer(pointwise_regularizer)
+        self.depthwise_constraint = named.constraint(depthwise_constraint)
+        self.pointwise_constraint = named.constraint(pointwise_constraint)
         self.depthwise_kernel: Any = None
         self.pointwise_kernel: Any = None
 

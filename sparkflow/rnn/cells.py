@@ -8,6 +8,7 @@ from typing import Any
 from sparkflow._api import export
 from sparkflow.graph.shapes.tensor_shape import TensorShape
 from sparkflow.graph.tensor import Tensor
+from sparkflow.layers import named
 from sparkflow.layers.input_spec import InputSpec
 from sparkflow.ops.elementwise.elementwise import add, multiply, sigmoid, tanh
 from sparkflow.ops.linalg import linalg
@@ -23,13 +24,7 @@ _log = logging.getLogger(__name__)
 
 
 def _activation(given: Any, default: Any) -> Any:
-    if given is None:
-        return default
-    if isinstance(given, str):
-        from sparkflow import nn
-
-        return getattr(nn, given)
-    return given
+    return default if given is None else named.activation(given)
 
 
 def depth_of(shape: Any) -> int:
@@ -128,8 +123,8 @@ class GRUCell(LayerRNNCell):
         self.input_spec = InputSpec(ndim=2)
         self._num_units = num_units
         self._activation = _activation(activation, tanh)
-        self._kernel_initializer = kernel_initializer
-        self._bias_initializer = bias_initializer
+        self._kernel_initializer = named.initializer(kernel_initializer)
+        self._bias_initializer = named.initializer(bias_initializer)
 
     @property
     def state_size(self) -> int:
@@ -291,7 +286,7 @@ class LSTMCell(LayerRNNCell):
         self._num_units = num_units
         self._use_peepholes = use_peepholes
         self._cell_clip = cell_clip
-        self._initializer = initializer
+        self._initializer = named.initializer(initializer)
         self._num_proj = num_proj
         self._proj_clip = proj_clip
         self._num_unit_shards = num_unit_shards

@@ -105,7 +105,7 @@ def _texts(token: str, index: int, value: Any) -> Any:
             raise InternalError(
                 message=f"Unsupported object type {type(each).__name__}: the {index}-th value "
                 f"returned by {token} has {each!r} at position {place}, but strings consist of str "
-                "or bytes; replace missing values by a text, and numbers by str(number)"
+                "or bytes; return a text for what is missing, and str(number) for numbers"
             )
     return made.reshape(array.shape)
 
