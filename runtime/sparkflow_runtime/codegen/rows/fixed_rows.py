@@ -6,18 +6,19 @@ These kernels are called in every iteration of a loop, for a few rows. Only indi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Final
 
 from sparkflow_runtime.codegen.machine import entry, native
-from sparkflow_runtime.codegen.machine.llvm_text import Code, Value, Vectors
+from sparkflow_runtime.codegen.machine.llvm_text import Code, Value, Vectors, constant
 from sparkflow_runtime.dtypes import DType, float32, float64, int32, int64
 from sparkflow_runtime.once import latest
 
 _KINDS: Final = {float32: "float", float64: "double", int32: "i32", int64: "i64"}
 INDICES: Final = (int32, int64)
 NUMBERS: Final = (*INDICES, float32, float64)
-_LANES: Final = (float32, float64)
+FLOATS: Final = (float32, float64)
 """Element types for which several extremes are searched at once."""
 _KNOWN_BYTES: Final = 64
 """Shorter rows have specialised kernels, which copy inline."""
@@ -56,7 +57,9 @@ def bind_segment_sum(
 def bind_extreme(
     number: DType, position: DType, is_least: bool, shape: tuple[int, int, int]
 ) -> Callable[..., bool]:
-    """Returns a function of an array and the positions of extremes that it fills, as numpy does.
+    """Returns a function of an array and the positions of first extremes that it fills.
+
+    NaN is no extreme: the position is 0 where there is nothing else, as in TensorFlow.
 
     Args:
         number: Element type of the array, one of `NUMBERS`.
@@ -64,8 +67,23 @@ def bind_extreme(
         is_least: Whether to search for the smallest elements.
         shape: Number of elements before, along and after the axis.
     """
-    make = _extreme_in_lanes if number in _LANES else _extreme
+    make = _extreme_in_lanes if number in FLOATS else _extreme
     return make(number, position, is_least).bind(shape, [entry.NOT_COUNTED] * 2, 0)
+
+
+def bind_extreme_again(
+    number: DType, is_least: bool, shape: tuple[int, int]
+) -> Callable[..., bool]:
+    """Returns a function of an array and positions in its rows that numpy found.
+
+    For numpy the first NaN is the extreme. Those rows are searched again, as by `bind_extreme`.
+
+    Args:
+        number: float32 or float64.
+        is_least: Whether the smallest elements were searched for.
+        shape: Number of rows and elements per row.
+    """
+    return _extreme_again(number, is_least).bind(shape, [entry.NOT_COUNTED] * 2, 0)
 
 
 def _index(code: Code, index: DType, indices: str, place: Value) -> str:
@@ -129,11 +147,7 @@ def _extreme(number: DType, position: DType, is_least: bool) -> native.Body:
         with code.loop(1, along) as k:
             value = code.load(kind, code.at(kind, first, code.multiply(k, behind)), number.size)
             so_far = code.get(best, kind)
-            if number.is_floating:  # the first NaN counts
-                is_better = code.let(f"fcmp u{relation} {kind} {value}, {so_far}")
-                is_better = code.both(is_better, code.let(f"fcmp ord {kind} {so_far}, {so_far}"))
-            else:
-                is_better = code.let(f"icmp s{relation} {kind} {value}, {so_far}")
+            is_better = code.let(f"icmp s{relation} {kind} {value}, {so_far}")
             code.set(
                 best, code.let(f"select i1 {is_better}, {kind} {value}, {kind} {so_far}"), kind
             )
@@ -148,14 +162,15 @@ def _extreme(number: DType, position: DType, is_least: bool) -> native.Body:
 
 @latest(16)
 def _extreme_in_lanes(number: DType, position: DType, is_least: bool) -> native.Body:
-    """Each lane walks along one line of the array, with any strides."""
+    """Each lane walks along one line of the array of floats, with any strides."""
     code, kind = Code(), _KINDS[number]
     vectors = Vectors.whole(code, kind)
     lanes, wide = vectors.lanes, f"<{vectors.lanes} x i64>"
     before, along, behind = code.sizes(3)
     array, out = code.arrays(2)
     best, where = code.variable(vectors.kind), code.variable(wide)
-    relation = "ult" if is_least else "ugt"
+    relation = "olt" if is_least else "ogt"  # false for NaN
+    worst = vectors.constant(math.inf if is_least else -math.inf)
     numbers = f"<{', '.join(f'i64 {n}' for n in range(lanes))}>"
 
     def splat(value: Value) -> str:
@@ -166,13 +181,13 @@ def _extreme_in_lanes(number: DType, position: DType, is_least: bool) -> native.
     def walk(count: Value, target: str, load: Callable[[Value, str], str]) -> None:
         """Searches one line per lane; `load` returns element k of each."""
         mask = vectors.first(count)
-        code.set(best, load(0, mask), vectors.kind)
+        first = load(0, mask)
+        is_number = code.let(f"fcmp ord {vectors.kind} {first}, {first}")
+        code.set(best, vectors.select(is_number, first, worst), vectors.kind)
         code.set(where, "zeroinitializer", wide)
         with code.loop(1, along) as k:
             value, so_far = load(k, mask), code.get(best, vectors.kind)
             is_better = code.let(f"fcmp {relation} {vectors.kind} {value}, {so_far}")
-            is_number = code.let(f"fcmp ord {vectors.kind} {so_far}, {so_far}")
-            is_better = code.let(f"and {vectors.truth} {is_better}, {is_number}")
             code.set(best, vectors.select(is_better, value, so_far), vectors.kind)
             place = code.get(where, wide)
             place = code.let(
@@ -219,4 +234,33 @@ def _extreme_in_lanes(number: DType, position: DType, is_least: bool) -> native.
             )
 
         walk(code.subtract(total, n), code.at(_KINDS[position], out, n), gathered)
+    return native.body(code.module())
+
+
+@latest(4)
+def _extreme_again(number: DType, is_least: bool) -> native.Body:
+    code, kind = Code(), _KINDS[number]
+    rows, along = code.sizes(2)
+    array, positions = code.arrays(2)
+    best, where = code.variable(kind), code.variable("i64")
+    relation = "olt" if is_least else "ogt"  # false for NaN
+    worst = constant(math.inf if is_least else -math.inf, kind)
+    with code.loop(0, rows) as i:
+        line = code.at(kind, array, code.multiply(i, along))
+        position = code.at("i64", positions, i)
+        found = code.load(kind, code.at(kind, line, code.load("i64", position, 8)), number.size)
+        with code.when(code.let(f"fcmp uno {kind} {found}, {found}")):
+            code.set(best, worst, kind)
+            code.set(where, 0)
+            with code.loop(0, along) as k:
+                value, so_far = (
+                    code.load(kind, code.at(kind, line, k), number.size),
+                    code.get(best, kind),
+                )
+                is_better = code.let(f"fcmp {relation} {kind} {value}, {so_far}")
+                code.set(
+                    best, code.let(f"select i1 {is_better}, {kind} {value}, {kind} {so_far}"), kind
+                )
+                code.set(where, code.select(is_better, k, code.get(where)))
+            code.store("i64", code.get(where), position, 8)
     return native.body(code.module())

@@ -191,14 +191,54 @@ _PART_BYTES: Final = 1 << 16
 """Size of the block that is transposed at a time, so that it stays in a fast cache."""
 _MOST_SHORT: Final = 256
 """Along longer rows numpy is faster; for 2000 rows of 20 it takes six times as long."""
+_FEW: Final = 4096
+"""Among as many elements NaN is looked for faster than at the positions that were found."""
 
 
 def _fill_positions(
     function: Callable[..., Any], value: Array, axis: int, out: np.ndarray[Any, Any]
 ) -> None:
-    """`argmax` or `argmin`, in parts if numpy would make a transposed copy of everything."""
+    """`argmax` or `argmin`, but NaN is no extreme; its rows have position 0 if nothing else is."""
     if _walks(function, value, axis, out):
         return
+    _fill_by_numpy(function, value, axis, out)
+    if value.dtype.kind in "fV":  # V is bfloat16
+        _pass_nan(function, value, axis, out)
+
+
+def _pass_nan(
+    function: Callable[..., Any], value: Array, axis: int, out: np.ndarray[Any, Any]
+) -> None:
+    """Searches again where numpy's extreme is NaN, which is its rule for rows with one."""
+    if value.size == value.shape[axis]:
+        best = value.item(out.item())
+        if best == best:
+            return
+    number, is_least = as_dtype(value.dtype), function is np.argmin
+    if axis == value.ndim - 1 and number in fixed_rows.FLOATS and _in_order(value, out):
+        _again(number, is_least, (out.size, value.shape[axis]))(value, out)
+        return
+    found = (
+        value if value.size <= _FEW else np.take_along_axis(value, np.expand_dims(out, axis), axis)
+    )
+    if np.isnan(found).any():
+        worst = value.dtype.type(np.inf if is_least else -np.inf)
+        _fill_by_numpy(function, np.where(np.isnan(value), worst, value), axis, out)
+
+
+def _in_order(value: Array, out: np.ndarray[Any, Any]) -> bool:
+    return value.flags.c_contiguous and out.flags.c_contiguous and native.available()
+
+
+@latest(256)
+def _again(number: DType, is_least: bool, shape: tuple[int, int]) -> Callable[..., bool]:
+    return fixed_rows.bind_extreme_again(number, is_least, shape)
+
+
+def _fill_by_numpy(
+    function: Callable[..., Any], value: Array, axis: int, out: np.ndarray[Any, Any]
+) -> None:
+    """In parts if numpy would make a transposed copy of everything."""
     if axis == value.ndim - 1 or value.nbytes <= _PART_BYTES or not value.flags.c_contiguous:
         function(value, axis, out)
         return
@@ -236,7 +276,7 @@ def _walk(number: DType, is_least: bool, shape: tuple[int, int, int]) -> Callabl
 
 
 class _ArgOp(Op):
-    """The position of the first extreme element along one axis."""
+    """The position of the first extreme element along one axis, where NaN counts as the last."""
 
     capturable = True
     host_inputs = frozenset({"dimension"})
@@ -273,6 +313,9 @@ class _ArgOp(Op):
             result = np.empty(shape, np.intp)
             _fill_positions(getattr(np, self.function), value, position, result)
             return result.astype(output_type.numpy, copy=False)
+        if value.dtype.kind == "f":  # for cupy, too, NaN would be the extreme
+            is_least = self.function == "argmin"
+            value = xp.fmin(value, np.inf) if is_least else xp.fmax(value, -np.inf)
         return getattr(xp, self.function)(value, axis=position).astype(output_type.numpy)
 
     def bind_out(self, node: NodeView, context: KernelContext) -> Callable[..., Any] | None:

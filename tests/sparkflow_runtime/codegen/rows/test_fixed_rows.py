@@ -53,11 +53,25 @@ def test_segments_are_summed(number: DType, row: int) -> None:
     "shape", [(1, 1, 1), (2, 5, 1), (3, 9, 4), (40, 7, 1), (3, 6, 12), (2, 4, 33), (1, 5, 64)]
 )
 @pytest.mark.parametrize("is_least", [False, True])
-def test_extremes_are_numpys(number: DType, shape: tuple[int, int, int], is_least: bool) -> None:
+def test_extremes_pass_nan(number: DType, shape: tuple[int, int, int], is_least: bool) -> None:
     array = np.random.default_rng(0).integers(-3, 4, shape).astype(number.numpy)
     if number.is_floating and shape[1] > 1:
         array[0, 2, 0], array[-1, 3], array[-1, 2, -1] = np.nan, np.inf, np.nan
+        array[0, 0], array[-1, :, -1] = np.nan, np.nan
+    worst = np.inf if is_least else -np.inf
+    plain = np.where(np.isnan(array), worst, array)
     for position in fixed_rows.INDICES:
         out = np.full((shape[0], shape[2]), -1, position.numpy)
         fixed_rows.bind_extreme(number, position, is_least, shape)(array, out)
-        np.testing.assert_array_equal(out, (np.argmin if is_least else np.argmax)(array, 1))
+        np.testing.assert_array_equal(out, (np.argmin if is_least else np.argmax)(plain, 1))
+
+
+@pytest.mark.parametrize("number", fixed_rows.FLOATS, ids=str)
+@pytest.mark.parametrize("is_least", [False, True])
+def test_rows_with_nan_are_searched_again(number: DType, is_least: bool) -> None:
+    array = np.random.default_rng(0).integers(-3, 4, (5, 9)).astype(number.numpy)
+    array[1, 2] = array[2] = array[3, :8] = array[4, 0] = np.nan
+    out = (np.argmin if is_least else np.argmax)(array, 1)
+    fixed_rows.bind_extreme_again(number, is_least, array.shape)(array, out)
+    plain = np.where(np.isnan(array), np.inf if is_least else -np.inf, array)
+    np.testing.assert_array_equal(out, (np.argmin if is_least else np.argmax)(plain, 1))

@@ -122,14 +122,14 @@ def test_filling_takes_no_memory(op_type, inputs, attrs):
 
 @pytest.mark.parametrize("op_type", ["ArgMax", "ArgMin"])
 @pytest.mark.parametrize("shape", [(30, 70, 50), (3, 2, 9000), (700, 50), (5000, 3, 4)])
-def test_positions_in_large_arrays_are_those_of_numpy(op_type, shape):
+def test_positions_in_large_arrays_pass_nan(op_type, shape):
     x = np.random.default_rng(2).integers(0, 40, shape).astype(np.float64)
-    x[-1, 1] = np.nan
-    find = {"ArgMax": np.argmax, "ArgMin": np.argmin}[op_type]
+    x[-1].flat[:-1:2] = np.nan
+    find, worst = {"ArgMax": (np.argmax, -np.inf), "ArgMin": (np.argmin, np.inf)}[op_type]
     for value in (x, x[..., ::-1]):
         for axis in range(x.ndim):
             g, operation, op = ran(op_type, [value, np.int32(axis)], {})
-            expected = find(value, axis)
+            expected = find(np.where(np.isnan(value), worst, value), axis)
             np.testing.assert_array_equal(operation.outputs[0].value, expected)
             out = np.full(expected.shape, -1)
             bind_filling_kernel(op, operation, g.context)(value, np.array(axis), out)
