@@ -309,7 +309,11 @@ def _reduced(node: Node, op_type: str, name: str) -> str:
 
 @converts("ArgMax", "ArgMin")
 def _arg_extreme(node: Node) -> Sequence[str]:
-    found = node.emit(node.type, node.inputs[:1], axis=int(node.value(1)), keepdims=0)
+    x, dtype = node.inputs[0], node.dtype()
+    if node.attr("T").is_floating:  # a NaN in front would be the extreme in onnxruntime
+        worst = node.constant(-np.inf if node.type == "ArgMax" else np.inf, dtype)
+        x = node.emit("Where", [node.emit("IsNaN", [x]), worst, x])
+    found = node.emit(node.type, [x], axis=int(node.value(1)), keepdims=0)
     return [found if node.output_dtype() == np.int64 else node.cast(found, node.output_dtype())]
 
 

@@ -82,6 +82,13 @@ def test_many_are_added(dtype: str) -> None:
     compare(lambda x: [tf.add_n([x, x, x]), tf.add_n([x])], np.array([1, -7, 3]).astype(dtype))
 
 
+@pytest.mark.parametrize("dtype", [*FLOATS, "float16"])
+def test_nan_is_no_extreme(dtype: str) -> None:
+    nan, inf = np.nan, np.inf
+    rows = [[nan, 1, 2], [1, nan, 2], [2, 1, nan], [nan, nan, nan], [nan, -inf, inf], [nan, 0, nan]]
+    compare(lambda x: [tf.argmax(x, 1), tf.argmin(x, 1)], np.array(rows).astype(dtype))
+
+
 def test_erfc_of_float64_is_refused() -> None:
     with pytest.raises(UnimplementedError, match=r"\(op Erfc\) .*cast its input to float32"):
         to_onnx(model_of((), "float64", tf.erfc))
