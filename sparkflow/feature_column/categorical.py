@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -232,7 +231,7 @@ def _as_int64(values: SparseTensor) -> SparseTensor:
 
 def categorical_column_with_vocabulary_list(
     key: str,
-    vocabulary_list: Sequence[Any],
+    vocabulary_list: Any,
     dtype: Any = None,
     default_value: int = -1,
     num_oov_buckets: int = 0,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,13 +72,12 @@ class CrossedColumn(CategoricalColumn):
         return sparse_cross_hashed(crossed, self.hash_bucket_size, self.hash_key)
 
 
-def crossed_column(
-    keys: Sequence[Any], hash_bucket_size: int, hash_key: int | None = None
-) -> CrossedColumn:
+def crossed_column(keys: Any, hash_bucket_size: int, hash_key: int | None = None) -> CrossedColumn:
     """A column whose categories are hashes of combinations of features.
 
     Args:
-        keys: At least two: names of features of words, or categorical columns that are not hashed.
+        keys: At least two in a list, a tuple or an array: names of features of words, or
+            categorical columns that are not hashed.
         hash_bucket_size: How many categories there are.
         hash_key: What the hash starts with; TensorFlow's own when None.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -199,7 +199,7 @@ class BucketizedColumn(DenseColumn, CategoricalColumn):
         return IdWeightPair(SparseTensor(places, cast(ids, int64), shape), None)
 
 
-def bucketized_column(source_column: NumericColumn, boundaries: Sequence[float]) -> Any:
+def bucketized_column(source_column: NumericColumn, boundaries: Any) -> Any:
     """A column of the buckets of numbers: below the first boundary, up to the next, and so on.
 
     Args:

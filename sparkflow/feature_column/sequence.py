@@ -121,7 +121,7 @@ def sequence_categorical_column_with_vocabulary_file(
 
 def sequence_categorical_column_with_vocabulary_list(
     key: str,
-    vocabulary_list: Sequence[Any],
+    vocabulary_list: Any,
     dtype: Any = None,
     default_value: int = -1,
     num_oov_buckets: int = 0,
@@ -262,7 +262,8 @@ def _equal_lengths(lengths: Sequence[Tensor]) -> Tensor:
         text = "Columns of sequences in one layer must be of the same lengths:"
         checks = [assert_equal(first, each, message=text) for each in others]
         with control_dependencies(checks):
-            return identity(first)
+            found: Tensor = identity(first)
+            return found
 
 
 def _sequences(column: Any, features: Features, collections: Any, trainable: bool) -> Sequences:

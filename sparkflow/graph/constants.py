@@ -96,7 +96,8 @@ def _strings(value: Any, array: Array, dtype: DType | None) -> Array:
         if not isinstance(item, bytes):
             raise TypeError(
                 f"Failed to convert object of type {type(value).__name__} to Tensor. Contents: "
-                f"{value!r}. Consider casting elements to a supported type."
+                f"{value!r}. Consider casting elements to a supported type: {item!r} is of type "
+                f"{type(item).__name__!r}, and strings consist of str or bytes."
             )
         return bytes(item)
 

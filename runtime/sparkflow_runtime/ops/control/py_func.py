@@ -53,10 +53,9 @@ class PyFunc(Op):
                 raise _as_status(error) from error
             if not wanted:
                 return ()
+            given: Any = result if isinstance(result, list | tuple) else [result]
             if result is None:
-                given = []
-            else:
-                given = result if isinstance(result, list | tuple) else [result]
+                given = ()
             if len(given) != len(wanted):
                 raise InvalidArgumentError(
                     message=f"{token} returns {len(given)} values, but expects to see "
