@@ -1,5 +1,7 @@
 """What the rows of the table of ops do not test of reductions."""
 
+from types import SimpleNamespace
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -69,3 +71,12 @@ def test_positions_of_extremes_are_those_of_tensorflow(dtype):
     assert least.tolist() == [0, 1, 1, 0, 2, 0, 0, 1, 0, 0]
     for found in (across, constant, np.array(single)):
         assert found.tolist() == most.tolist()
+
+
+def test_positions_of_extremes_pass_nan_where_a_gpus_arrays_are_searched():
+    gpus = SimpleNamespace(argmax=np.argmax, argmin=np.argmin, fmax=np.fmax, fmin=np.fmin)
+    x = np.array([[0, np.nan], [np.nan, 0], [np.nan, np.nan]], np.float32)
+    for op in ("ArgMax", "ArgMin"):
+        compute = registry.lookup(op).compute
+        found = compute(gpus, x, np.array(1), output_type=dtypes.int64)
+        assert found.tolist() == [0, 1, 0]
