@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sparkflow import losses
+from sparkflow.estimator.canned.batches import example_weights, of_batch
 from sparkflow.estimator.estimator_spec import EstimatorSpec
 from sparkflow.estimator.functions import arguments_of
 from sparkflow.estimator.mode_keys import ModeKeys
@@ -34,12 +35,16 @@ class Head:
         weight_column: The feature that weighs examples: a name or a numeric column; None for none.
         loss_reduction: How losses of examples become that of the batch.
         loss_fn: A function of `labels` and `logits`, and of `features` if it takes them, that
-            returns the losses of the examples, `[batch, 1]`; None for the head's own.
+            returns the losses of the examples, `[batch, 1]` (`[batch, logits_dimension]` for
+            numbers); None for the head's own.
         name: Ends the names of metrics, after a `/`.
 
     Raises:
         ValueError: The reduction is unknown, or `none`; `loss_fn` takes something else.
     """
+
+    is_per_logit = False
+    """Whether each logit has a loss, and may have a weight, of its own."""
 
     def __init__(
         self,
@@ -127,7 +132,8 @@ class Head:
                     mode, predictions=predictions, export_outputs=self.outputs(predictions)
                 )
             wanted = self.labels(labels, logits)
-            weights = self._weights(features, logits)
+            given = features, self._weight_column, logits
+            weights = example_weights(*given, per_logit=self.is_per_logit)
             unreduced = self._unreduced(wanted, logits, features)
             loss = losses.compute_weighted_loss(unreduced, weights, reduction=self._reduction)
             if penalties is None:
@@ -183,24 +189,10 @@ class Head:
             return self.losses(labels, logits)
         takes = arguments_of(self._loss_fn)
         more = {"features": features} if "features" in takes else {}
-        return convert_to_tensor(self._loss_fn(labels=labels, logits=logits, **more))
-
-    def _weights(self, features: Mapping[str, Any], logits: Tensor) -> Any:
-        column = self._weight_column
-        if column is None:
-            return 1.0
-        key = column if isinstance(column, str) else column.key
-        if key not in features:
-            raise ValueError(f"Feature {key} is not in features dictionary.")
-        weights = convert_to_tensor(features[key])
-        if not isinstance(column, str) and column.normalizer_fn is not None:
-            weights = column.normalizer_fn(weights)
-        if not (weights.dtype.is_floating or weights.dtype.is_integer):
-            raise ValueError(
-                f"Weight column should be castable to float. Given dtype: {weights.dtype}"
-            )
-        weights = cast(weights, float32, name="weights")
-        return arrays.expand_dims(weights, -1) if weights.shape.ndims == 1 else weights
+        found = convert_to_tensor(self._loss_fn(labels=labels, logits=logits, **more))
+        each = self.logits_dimension if self.is_per_logit else 1
+        text = f"loss_fn must return a Tensor of shape [batch_size, {each}]."
+        return of_batch(found, logits, each, text)
 
 
 def _check_loss_fn(loss_fn: Callable[..., Any]) -> None:
@@ -219,32 +211,6 @@ def _checked_logits(logits: Any, dimension: int) -> Tensor:
     last = tensor.shape.as_list()[-1] if tensor.shape.ndims else None
     if last is not None and last != dimension:
         raise ValueError(f"logits shape must be [batch_size, {dimension}], got {tensor.shape}")
-    return tensor
-
-
-def dense_labels(labels: Any, dimension: int) -> Tensor:
-    """`[batch, dimension]`.
-
-    Raises:
-        ValueError: There are none, or of another shape.
-    """
-    if labels is None:
-        raise ValueError(
-            "You must provide a labels Tensor. Given: None. Suggested troubleshooting steps: Check "
-            "that your data contains your label feature. Check that your input_fn properly parses "
-            "and returns labels."
-        )
-    tensor = convert_to_tensor(labels)
-    if tensor.shape.ndims == 1:
-        tensor = arrays.expand_dims(tensor, -1)
-    last = tensor.shape.as_list()[-1] if tensor.shape.ndims else None
-    if last is not None and last != dimension:
-        raise ValueError(
-            f"Mismatched label shape. Expected labels dimension={dimension}. Received {last}. "
-            f"Suggested Fix: If your classifier expects one-hot encoding label, check your "
-            "n_classes argument to the estimator and/or the shape of your label. Otherwise, check "
-            "the shape of your label."
-        )
     return tensor
 
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sparkflow import metrics
-from sparkflow.estimator.canned.head import AVERAGE_LOSS, Head, dense_labels
+from sparkflow.estimator.canned.batches import dense_labels
+from sparkflow.estimator.canned.head import AVERAGE_LOSS, Head
 from sparkflow.estimator.canned.thresholds import at_thresholds, checked_thresholds
 from sparkflow.estimator.export_outputs import (
     ClassificationOutput,
@@ -49,6 +50,8 @@ class RegressionHead(Head):
         ValueError: No numbers.
     """
 
+    is_per_logit = True
+
     def __init__(
         self,
         label_dimension: int = 1,
@@ -76,7 +79,7 @@ class RegressionHead(Head):
 
     def labels(self, labels: Any, logits: Tensor) -> Tensor:
         """float32 of the shape of the logits."""
-        return cast(dense_labels(labels, self.logits_dimension), float32)
+        return cast(dense_labels(labels, logits, self.logits_dimension), float32)
 
     def losses(self, labels: Tensor, logits: Tensor) -> Tensor:
         """The squares."""
@@ -150,36 +153,53 @@ class ClassifierHead(Head):
         """Class numbers, `[batch, 1]` int64.
 
         Raises:
-            ValueError: Words without a vocabulary, or something else with one.
+            ValueError: Words without a vocabulary, or something else with one; no whole numbers.
             InvalidArgumentError: When it runs: a number is no class.
         """
-        wanted = dense_labels(labels, 1)
+        wanted = dense_labels(labels, logits, 1)
+        if self._vocabulary is None and not wanted.dtype.is_integer:
+            raise ValueError(
+                f"Labels dtype should be integer. Instead got {wanted.dtype}: cast whole numbers "
+                "with tf.cast(labels, tf.int64), give a label_vocabulary for words."
+            )
+        return in_range(cast(self._numbers(wanted), int64), self._n_classes)
+
+    def _numbers(self, labels: Tensor) -> Tensor:
+        """The labels, or the numbers of their words.
+
+        Raises:
+            ValueError: Words without a vocabulary, or something else with one.
+        """
+        is_text = labels.dtype.base is string
+        if is_text == (self._vocabulary is None):
+            raise ValueError(
+                f"Labels should be numbers without a vocabulary. Instead got {labels.dtype}; give "
+                "a label_vocabulary for words."
+                if is_text
+                else "Labels dtype should be string if there is a vocabulary. Instead got "
+                f"{labels.dtype}"
+            )
         if self._vocabulary is None:
-            if wanted.dtype.base is string or not (
-                wanted.dtype.is_integer or wanted.dtype.is_floating
-            ):
-                raise ValueError(
-                    "Labels dtype should be integer. Instead got "
-                    f"{wanted.dtype}; give a label_vocabulary for words."
-                )
-            numbers = cast(wanted, int64)
-        else:
-            if wanted.dtype.base is not string:
-                raise ValueError(
-                    "Labels dtype should be string if there is a vocabulary. Instead got "
-                    f"{wanted.dtype}"
-                )
-            table = index_table_from_tensor(self._vocabulary, name="class_id_lookup")
-            numbers = table.lookup(wanted)
-        last = constants.constant(self._n_classes - 1, int64)
-        checks = [
-            assert_less_equal(numbers, last, message="Labels must be <= n_classes - 1"),
-            assert_greater_equal(
-                numbers, constants.constant(0, int64), message="Labels must be >= 0"
-            ),
-        ]
-        found: Tensor = with_dependencies(checks, numbers)
+            return labels
+        table = index_table_from_tensor(self._vocabulary, name="class_id_lookup")
+        found: Tensor = table.lookup(labels)
         return found
+
+
+def in_range(labels: Tensor, n_classes: int, message: str | None = None) -> Tensor:
+    """The labels, once it is checked that they are from 0 to `n_classes - 1`.
+
+    Raises:
+        InvalidArgumentError: When it runs: one is not.
+    """
+    last = constants.constant(n_classes - 1, labels.dtype.base)
+    least = constants.constant(0, labels.dtype.base)
+    checks = [
+        assert_less_equal(labels, last, message=message or "Labels must be <= n_classes - 1"),
+        assert_greater_equal(labels, least, message=message or "Labels must be >= 0"),
+    ]
+    found: Tensor = with_dependencies(checks, labels)
+    return found
 
 
 class BinaryHead(ClassifierHead):
@@ -229,17 +249,26 @@ class BinaryHead(ClassifierHead):
             "regression": RegressionOutput(predictions["logistic"]),
         }
 
+    def labels(self, labels: Any, logits: Tensor) -> Tensor:
+        """The probability of the second class, `[batch, 1]` float32: 0 or 1, or between.
+
+        Raises:
+            ValueError: Words without a vocabulary, or something else with one.
+            InvalidArgumentError: When it runs: a number is not from 0 to 1.
+        """
+        numbers = cast(self._numbers(dense_labels(labels, logits, 1)), float32)
+        return in_range(numbers, self._n_classes)
+
     def losses(self, labels: Tensor, logits: Tensor) -> Tensor:
         """The cross entropies."""
-        return sigmoid_cross_entropy_with_logits(labels=cast(labels, float32), logits=logits)
+        return sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
 
     def metrics(
         self, labels: Tensor, predictions: Mapping[str, Tensor], unreduced: Tensor, weights: Any
     ) -> dict[str, Any]:
         """Those of two classes, with areas under curves."""
         logistic, ids = predictions["logistic"], predictions["class_ids"]
-        wanted = cast(labels, float32)
-        label_mean = metrics.mean(wanted, weights)
+        label_mean = metrics.mean(labels, weights)
         return {
             AVERAGE_LOSS: metrics.mean(unreduced, weights),
             "accuracy": metrics.accuracy(labels, ids, weights),
@@ -251,13 +280,7 @@ class BinaryHead(ClassifierHead):
                 elementwise.maximum(each, 1.0 - each) for each in label_mean
             ),
             "auc": metrics.auc(labels, logistic, weights),
-            "auc_precision_recall": metrics.auc(
-                labels,
-                logistic,
-                weights,
-                curve="PR",
-                summation_method="careful_interpolation",
-            ),
+            "auc_precision_recall": metrics.auc(labels, logistic, weights, curve="PR"),
             **at_thresholds(self._thresholds, labels, logistic, weights),
         }
 

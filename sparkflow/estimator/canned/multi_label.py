@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sparkflow import metrics
-from sparkflow.estimator.canned.head import AVERAGE_LOSS, dense_labels
-from sparkflow.estimator.canned.heads import ClassifierHead
+from sparkflow.estimator.canned.batches import dense_labels, of_batch
+from sparkflow.estimator.canned.head import AVERAGE_LOSS
+from sparkflow.estimator.canned.heads import ClassifierHead, in_range
 from sparkflow.estimator.canned.thresholds import at_thresholds, checked_thresholds
 from sparkflow.graph.tensor import Tensor
-from sparkflow.graph.values.sparse_tensor import SparseTensor
+from sparkflow.graph.values.sparse_tensor import SparseTensor, SparseTensorValue
 from sparkflow.losses import Reduction
 from sparkflow.ops.elementwise import elementwise
 from sparkflow.ops.elementwise.elementwise import cast
@@ -72,24 +73,41 @@ class MultiLabelHead(ClassifierHead):
         }
 
     def labels(self, labels: Any, logits: Tensor) -> Tensor:
-        """0 and 1, `[batch, n_classes]` int64.
+        """`[batch, n_classes]`: 0 and 1 as int64, or, if that is given, float32 between them.
 
         Raises:
-            ValueError: Names without a vocabulary, or something else with one.
+            ValueError: Names without a vocabulary; a sparse tensor of no whole numbers.
+            InvalidArgumentError: When it runs: a number is not from 0 to 1; of a sparse tensor, no
+                class.
         """
+        if isinstance(labels, SparseTensorValue):
+            labels = SparseTensor.from_value(labels)
         if not isinstance(labels, SparseTensor):
-            return cast(dense_labels(labels, self.logits_dimension), int64)
-        if (labels.dtype.base is string) != (self._vocabulary is not None):
+            wanted = dense_labels(labels, logits, self.logits_dimension)
+            numbers = cast(wanted, float32 if wanted.dtype.is_floating else int64)
+            text = "labels must be an integer indicator Tensor with values in [0, 1]"
+            return in_range(numbers, 2, text)
+        of_classes = self._class_numbers(labels)
+        text = f"labels must be an integer SparseTensor with values in [0, {self._n_classes})"
+        values = in_range(of_classes.values, self._n_classes, text)
+        checked = SparseTensor(of_classes.indices, values, of_classes.dense_shape)
+        indicators = cast(sparse_to_indicator(checked, self.logits_dimension), int64)
+        text = f"labels shape must be [batch_size, {self.logits_dimension}]."
+        return of_batch(indicators, logits, self.logits_dimension, text)
+
+    def _class_numbers(self, labels: SparseTensor) -> SparseTensor:
+        if labels.dtype.base is not string:
+            if not labels.dtype.is_integer:
+                raise ValueError(f"Labels dtype should be integer. Instead got {labels.dtype}.")
+            return SparseTensor(labels.indices, cast(labels.values, int64), labels.dense_shape)
+        if self._vocabulary is None:
             raise ValueError(
-                "Labels of names need a label_vocabulary, and only they do. Labels are "
-                f"{labels.dtype}, the label_vocabulary is {self._vocabulary}"
+                f"Labels of names need a label_vocabulary. Labels are {labels.dtype}, the "
+                "label_vocabulary is None"
             )
-        numbers = labels
-        if self._vocabulary is not None:
-            numbers = index_table_from_tensor(self._vocabulary, name="class_id_lookup").lookup(
-                labels
-            )
-        return cast(sparse_to_indicator(numbers, self.logits_dimension), int64)
+        table = index_table_from_tensor(self._vocabulary, name="class_id_lookup")
+        found: SparseTensor = table.lookup(labels)
+        return found
 
     def losses(self, labels: Tensor, logits: Tensor) -> Tensor:
         """The mean of each example's cross entropies."""
@@ -104,12 +122,6 @@ class MultiLabelHead(ClassifierHead):
         return {
             AVERAGE_LOSS: metrics.mean(unreduced, weights),
             "auc": metrics.auc(labels, found, weights),
-            "auc_precision_recall": metrics.auc(
-                labels,
-                found,
-                weights,
-                curve="PR",
-                summation_method="careful_interpolation",
-            ),
+            "auc_precision_recall": metrics.auc(labels, found, weights, curve="PR"),
             **at_thresholds(self._thresholds, labels, found, weights),
         }

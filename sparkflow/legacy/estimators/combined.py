@@ -20,7 +20,7 @@ from sparkflow.ops.nn.activation import relu
 from sparkflow.ops.state.state import assign_add
 from sparkflow.train.step_counter import get_global_step
 
-_DEEP_RATE = 0.05
+_DEEP_RATE = 0.001
 _LINEAR_RATE = 0.005
 
 
@@ -87,9 +87,9 @@ class DNNLinearCombinedClassifier(Estimator):
     Args:
         model_dir: As for `Estimator`.
         linear_feature_columns: Columns of the linear model.
-        linear_optimizer: A name, a function, or an optimizer; FTRL with a rate of at most 0.005.
+        linear_optimizer: A name with a rate of at most 0.005, a function, or an optimizer.
         dnn_feature_columns: Dense columns of the deep model.
-        dnn_optimizer: A name, a function, or an optimizer; Adagrad with a rate of 0.05.
+        dnn_optimizer: A name with a rate of 0.001, a function, or an optimizer.
         dnn_hidden_units: The sizes of the hidden layers.
         dnn_activation_fn: The activation function of the hidden layers.
         dnn_dropout: The fraction of units dropped in training; None for none.
@@ -151,9 +151,9 @@ class DNNLinearCombinedRegressor(Estimator):
     Args:
         model_dir: As for `Estimator`.
         linear_feature_columns: Columns of the linear model.
-        linear_optimizer: A name, a function, or an optimizer; FTRL with a rate of at most 0.005.
+        linear_optimizer: A name with a rate of at most 0.005, a function, or an optimizer.
         dnn_feature_columns: Dense columns of the deep model.
-        dnn_optimizer: A name, a function, or an optimizer; Adagrad with a rate of 0.05.
+        dnn_optimizer: A name with a rate of 0.001, a function, or an optimizer.
         dnn_hidden_units: The sizes of the hidden layers.
         dnn_activation_fn: The activation function of the hidden layers.
         dnn_dropout: The fraction of units dropped in training; None for none.
@@ -210,9 +210,9 @@ class DNNLinearCombinedEstimator(Estimator):
         head: A head, such as one of `tf.contrib.estimator`.
         model_dir: As for `Estimator`.
         linear_feature_columns: Columns of the linear model.
-        linear_optimizer: A name, a function, or an optimizer; FTRL with a rate of at most 0.005.
+        linear_optimizer: A name with a rate of at most 0.005, a function, or an optimizer.
         dnn_feature_columns: Dense columns of the deep model.
-        dnn_optimizer: A name, a function, or an optimizer; Adagrad with a rate of 0.05.
+        dnn_optimizer: A name with a rate of 0.001, a function, or an optimizer.
         dnn_hidden_units: The sizes of the hidden layers.
         dnn_activation_fn: The activation function of the hidden layers.
         dnn_dropout: The fraction of units dropped in training; None for none.

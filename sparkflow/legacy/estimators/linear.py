@@ -29,7 +29,10 @@ def _linear(
         logits = linear_logits(features, chosen, units, combiner, partitioner)
 
         def train_op(loss: Any) -> Any:
-            step = optimizer_of(optimizer, linear_learning_rate(chosen, _LEARNING_RATE))
+            if optimizer is None:
+                step = optimizer_of("Ftrl", linear_learning_rate(chosen, _LEARNING_RATE))
+            else:
+                step = optimizer_of(optimizer, _LEARNING_RATE)
             return step.minimize(loss, global_step=get_global_step())
 
         return head.spec(features, labels, mode, logits, train_op)
@@ -47,7 +50,8 @@ class LinearClassifier(Estimator):
         n_classes: The number of classes.
         weight_column: The feature with the weights of examples.
         label_vocabulary: The names of the classes if labels are strings.
-        optimizer: A name, a function, or an optimizer; FTRL with a rate of at most 0.2.
+        optimizer: A name with a rate of 0.2, a function, or an optimizer; None for FTRL with a rate
+            of 1/√columns, at most 0.2.
         config: As for `Estimator`.
         partitioner: Partitions the variables.
         warm_start_from: As for `Estimator`.
@@ -86,7 +90,8 @@ class LinearRegressor(Estimator):
         model_dir: As for `Estimator`.
         label_dimension: The number of values per example.
         weight_column: The feature with the weights of examples.
-        optimizer: A name, a function, or an optimizer; FTRL with a rate of at most 0.2.
+        optimizer: A name with a rate of 0.2, a function, or an optimizer; None for FTRL with a rate
+            of 1/√columns, at most 0.2.
         config: As for `Estimator`.
         partitioner: Partitions the variables.
         warm_start_from: As for `Estimator`.
@@ -120,7 +125,8 @@ class LinearEstimator(Estimator):
         head: A head, such as one of `tf.contrib.estimator`.
         feature_columns: The feature columns.
         model_dir: As for `Estimator`.
-        optimizer: A name, a function, or an optimizer; FTRL with a rate of at most 0.2.
+        optimizer: A name with a rate of 0.2, a function, or an optimizer; None for FTRL with a rate
+            of 1/√columns, at most 0.2.
         config: As for `Estimator`.
         partitioner: Partitions the variables.
         sparse_combiner: How to combine the weights of an example's categories.

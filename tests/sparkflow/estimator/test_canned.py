@@ -223,6 +223,37 @@ def test_optimizers_by_name_function_or_object(tmp_path):
         REGRESSORS["linear"](optimizer="Best", model_dir=str(tmp_path)).train(batches(NUMBER))
 
 
+MANY = [tf.feature_column.numeric_column(f"x{index}") for index in range(100)]
+
+
+@pytest.mark.parametrize(
+    ("make", "variable", "rate"),
+    [
+        (lambda **given: tf.estimator.LinearRegressor(MANY, optimizer="Adam", **given),
+         "linear/linear_model/bias_weights", 0.2),
+        (lambda **given: tf.estimator.LinearRegressor(MANY, optimizer=None, **given),
+         "linear/linear_model/bias_weights", 0.1),
+        (lambda **given: tf.estimator.DNNRegressor([2], MANY, optimizer="Adam", **given),
+         "dnn/logits/bias", 0.05),
+        (lambda **given: tf.estimator.BaselineRegressor(optimizer="Adam", **given),
+         "baseline/bias", 0.3),
+        (lambda **given: tf.estimator.DNNLinearCombinedRegressor(
+            dnn_feature_columns=MANY, dnn_hidden_units=[2], dnn_optimizer="Adam", **given),
+         "dnn/logits/bias", 0.001),
+        (lambda **given: tf.estimator.DNNLinearCombinedRegressor(
+            linear_feature_columns=MANY, linear_optimizer="Adam", **given),
+         "linear/linear_model/bias_weights", 0.005),
+    ],
+    ids=["linear", "linear, none", "deep", "baseline", "both, deep", "both, linear"],
+)  # fmt: skip
+def test_rates_of_optimizers_by_name(make, variable, rate, tmp_path):
+    """The first step of Adam is as long as its rate, and that of FTRL where gradients are large."""
+    model = make(model_dir=str(tmp_path))
+    given = {f"x{index}": X[:, 0] for index in range(100)}
+    model.train(batches(NUMBER + 1e4, **given), steps=1)
+    assert model.get_variable_value(variable) == pytest.approx(rate, rel=1e-2)
+
+
 def test_variables_in_parts_and_their_slots_are_saved_whole(tmp_path):
     model = tf.estimator.LinearRegressor(
         COLUMNS, partitioner=tf.fixed_size_partitioner(2), model_dir=str(tmp_path)
