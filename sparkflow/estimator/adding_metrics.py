@@ -45,4 +45,5 @@ def add_metrics(estimator: Estimator, metric_fn: Callable[..., Any]) -> Estimato
         more = {**spec.eval_metric_ops, **metric_fn(**given)}
         return EstimatorSpec(**{**spec._asdict(), "eval_metric_ops": more})
 
-    return Estimator(model_fn, estimator.model_dir, estimator.config)
+    start = estimator._warm_start_settings
+    return Estimator(model_fn, estimator.model_dir, estimator.config, warm_start_from=start)

@@ -182,14 +182,16 @@ class Estimator:
             input_fn: Gives features and labels.
             steps: How many batches; all when None.
             hooks: Called around each batch.
-            checkpoint_path: The checkpoint; the latest when None, new variables if there is none.
+            checkpoint_path: The checkpoint; the latest when None. If there is none, variables start
+                as they do for training, from `warm_start_from` where that is given.
             name: Tells several evaluations apart.
 
         Returns:
             The metrics by name, with `loss`, the mean over batches, and `global_step`.
 
         Raises:
-            ValueError: A number of steps that is not above 0, or a metric named `loss`.
+            ValueError: A number of steps that is not above 0, or a metric named `loss` or
+                `global_step`.
         """
         _positive(steps, "steps")
         path = checkpoint_path or latest_checkpoint(self._model_dir)
@@ -215,7 +217,8 @@ class Estimator:
             input_fn: Gives features; labels are left out.
             predict_keys: The names of the predictions wanted; all when None.
             hooks: Called around each batch.
-            checkpoint_path: The checkpoint; the latest when None, new variables if there is none.
+            checkpoint_path: The checkpoint; the latest when None. If there is none, variables start
+                as they do for training, from `warm_start_from` where that is given.
             yield_single_examples: Whether to yield each example, or each batch.
 
         Raises:
@@ -228,9 +231,10 @@ class Estimator:
                 "Could not find trained model in model_dir: %s, running initialization to predict.",
                 self._model_dir,
             )
-        with _new_graph(self._config):
+        with _new_graph(self._config) as graph:
             inputs, spec = self._built(input_fn, ModeKeys.PREDICT)
             predictions = chosen(spec.predictions, predict_keys)
+            self._warm_start_without(path)
             creator = ChiefSessionCreator(
                 scaffold=spec.scaffold or Scaffold(),
                 checkpoint_filename_with_path=path,
@@ -238,8 +242,8 @@ class Estimator:
                 config=self._config.session_config,
             )
             session = MonitoredSession(creator, [*inputs.hooks, *all_hooks, *spec.prediction_hooks])
-        # The graph is no longer the default one: whoever iterates may build others meanwhile.
-        yield from batches(session, predictions, yield_single_examples)
+        # The graph is the default one while hooks are called, not for whoever iterates.
+        yield from batches(graph, session, predictions, yield_single_examples)
 
     def export_saved_model(
         self,
@@ -272,6 +276,7 @@ class Estimator:
         if not path:
             raise ValueError(f"Couldn't find trained model at {self._model_dir}.")
         with _new_graph(self._config):
+            self._begin_graph()
             receiver = serving_input_receiver_fn()
             spec = call_model_fn(
                 self._model_fn,
@@ -308,10 +313,14 @@ class Estimator:
         """Where the events of an evaluation of that name are."""
         return os.path.join(self._model_dir, f"eval_{name}" if name else "eval")
 
-    def _built(self, input_fn: Callable[..., Any], mode: str) -> tuple[Inputs, EstimatorSpec]:
-        """Input and model in the default graph, which gets a counter of steps."""
+    def _begin_graph(self) -> None:
+        """Gives the default graph what every model function finds there: seed and step counter."""
         set_random_seed(self._config.tf_random_seed)
         create_global_step()
+
+    def _built(self, input_fn: Callable[..., Any], mode: str) -> tuple[Inputs, EstimatorSpec]:
+        """Input and model in the default graph, which gets a counter of steps."""
+        self._begin_graph()
         with device("/cpu:0"):
             inputs = call_input_fn(input_fn, mode, self.params, self._config)
         spec = call_model_fn(
@@ -332,12 +341,15 @@ class Estimator:
         all_hooks = _checked_hooks(hooks)
         with _new_graph(self._config) as graph:
             inputs, spec = self._built(input_fn, ModeKeys.EVAL)
+            if not values:
+                self._warm_start_without(path)
             metrics = dict(spec.eval_metric_ops)
-            if LOSS in metrics:
-                raise ValueError(
-                    f'Metric with name "{LOSS}" is not allowed, because Estimator already defines '
-                    "a default metric with the same name."
-                )
+            for own in (LOSS, _STEP):
+                if own in metrics:
+                    raise ValueError(
+                        f'Metric with name "{own}" is not allowed, because Estimator already '
+                        "defines a default metric with the same name."
+                    )
             metrics[LOSS] = mean(spec.loss)
             update = group(*(pair[1] for pair in metrics.values()))
             final = FinalOpsHook(
@@ -366,8 +378,7 @@ class Estimator:
         with _new_graph(self._config):
             inputs, spec = self._built(input_fn, ModeKeys.TRAIN)
             warn_of_broadcasts(spec.loss, inputs.labels)
-            if self._warm_start_settings is not None and not latest_checkpoint(self._model_dir):
-                self._warm_start_settings.apply()
+            self._warm_start_without(latest_checkpoint(self._model_dir))
             if not any(each.op.name == LOSS for each in get_collection(GraphKeys.SUMMARIES)):
                 scalar(LOSS, spec.loss)
             workers = [
@@ -414,6 +425,11 @@ class Estimator:
         if loss is None:
             logging.warning("Training with estimator made no steps. Perhaps input is empty.")
         return loss
+
+    def _warm_start_without(self, checkpoint_path: str | None) -> None:
+        """Lets variables of the default graph start from those of another model, if none is saved."""
+        if self._warm_start_settings is not None and not checkpoint_path:
+            self._warm_start_settings.apply()
 
     def _saving(
         self, hooks: Sequence[SessionRunHook], scaffold: Scaffold, listeners: list[Any]

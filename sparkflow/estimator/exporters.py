@@ -6,10 +6,13 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 from absl import logging
 
 from sparkflow._api import export
 from sparkflow.estimator.evaluation import read_results
+from sparkflow.estimator.functions import arguments_of
+from sparkflow.graph.collections import GraphKeys
 from sparkflow.io import gfile
 
 
@@ -150,7 +153,8 @@ class BestExporter(_SavedModelExporter):
         serving_input_receiver_fn: As for `Estimator.export_saved_model`.
         event_file_pattern: Events of evaluations before this process, below the model's directory,
             such as `eval/*.tfevents.*`; None for none.
-        compare_fn: Whether the second of two results is better; a smaller loss when None.
+        compare_fn: Called with `best_eval_result` and `current_eval_result`; returns whether the
+            latter is better. A smaller loss is when None.
         assets_extra: As for `Estimator.export_saved_model`.
         as_text: As there.
         exports_to_keep: How many are kept; all when None.
@@ -172,7 +176,7 @@ class BestExporter(_SavedModelExporter):
         if serving_input_receiver_fn is None:
             raise ValueError("A serving_input_receiver_fn must be given.")
         super().__init__(name, serving_input_receiver_fn, assets_extra, as_text)
-        self._better = compare_fn or _smaller_loss
+        self._better = _smaller_loss if compare_fn is None else _checked_comparison(compare_fn)
         self._keep = _checked_keep(exports_to_keep)
         self._pattern = event_file_pattern
         self._best: Mapping[str, Any] | None = None
@@ -187,7 +191,7 @@ class BestExporter(_SavedModelExporter):
     ) -> Any:
         """Exports if the result is the best."""
         if self._best is None and self._pattern is not None:
-            self._best = self._before(os.path.join(estimator.model_dir, self._pattern))
+            self._best = self._before(os.path.join(estimator.model_dir, self._pattern), eval_result)
         if self._best is not None and not self._better(
             best_eval_result=self._best, current_eval_result=eval_result
         ):
@@ -198,13 +202,41 @@ class BestExporter(_SavedModelExporter):
         _remove_oldest(export_path, self._keep)
         return written
 
-    def _before(self, pattern: str) -> Mapping[str, Any] | None:
-        """The best result that event files tell of."""
+    def _before(
+        self, pattern: str, eval_result: Mapping[str, Any] | None
+    ) -> Mapping[str, Any] | None:
+        """The best result that event files tell of, apart from the event of this result itself."""
         best: Mapping[str, Any] | None = None
-        for _, found in read_results(pattern):
+        for step, found in read_results(pattern):
+            if _tells_of(step, found, eval_result or {}):
+                continue
             if best is None or self._better(best_eval_result=best, current_eval_result=found):
                 best = found
         return best
+
+
+def _tells_of(step: int, found: Mapping[str, float], result: Mapping[str, Any]) -> bool:
+    """Whether an event of this step has the numbers of this result, which it has as float32."""
+    if result.get(GraphKeys.GLOBAL_STEP) != step:
+        return False
+    return all(
+        name in result and np.array_equal(np.float32(result[name]), np.float32(number), True)
+        for name, number in found.items()
+    )
+
+
+def _checked_comparison(compare_fn: Callable[..., bool]) -> Callable[..., bool]:
+    names = set(arguments_of(compare_fn))
+    wanted = {"best_eval_result", "current_eval_result"}
+    for name in sorted(wanted - names):
+        raise ValueError(
+            f"compare_fn ({compare_fn}) must include {name} argument. It takes {sorted(names)}"
+        )
+    if names - wanted:
+        raise ValueError(
+            f"compare_fn ({compare_fn}) has following not expected args: {sorted(names - wanted)}"
+        )
+    return compare_fn
 
 
 def _smaller_loss(

@@ -38,7 +38,7 @@ class RunConfig:
     """The settings of a run. The cluster comes from the environment variable TF_CONFIG.
 
     Args:
-        model_dir: Where checkpoints and events are.
+        model_dir: Where checkpoints and events are; the `model_dir` of TF_CONFIG when None.
         tf_random_seed: The seed of the graph's random operations.
         save_summary_steps: Steps between two summaries.
         save_checkpoints_steps: Steps between two checkpoints; not with seconds.
@@ -57,7 +57,7 @@ class RunConfig:
 
     Raises:
         ValueError: A value is out of range, steps and seconds are both given, a strategy is given,
-            or TF_CONFIG is no description of a cluster.
+            or TF_CONFIG is no description of a cluster, or names another directory.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class RunConfig:
         self._values: dict[str, Any] = {}
         self._environment = from_environment()
         self._set(
-            model_dir=None if model_dir is None else os.fspath(model_dir),
+            model_dir=_agreed(model_dir, self._environment.model_dir),
             tf_random_seed=tf_random_seed,
             save_summary_steps=save_summary_steps,
             save_checkpoints_steps=steps,
@@ -217,6 +217,17 @@ class RunConfig:
 
 
 _BOTH: Final = "`save_checkpoints_steps` and `save_checkpoints_secs` cannot be both set."
+
+
+def _agreed(model_dir: Any, of_environment: str | None) -> str | None:
+    given = None if model_dir is None else os.fspath(model_dir)
+    if given and of_environment and given != of_environment:
+        raise ValueError(
+            "`model_dir` provided in RunConfig construct, if set, must have the same value as the "
+            f"model_dir in TF_CONFIG. model_dir: {given}, in TF_CONFIG: {of_environment}. Leave "
+            "one of them out."
+        )
+    return of_environment if given is None else given
 
 
 def _require(given: Mapping[str, Any], name: str, holds: Any, text: str) -> None:

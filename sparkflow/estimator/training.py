@@ -14,7 +14,14 @@ from sparkflow.estimator.estimator import Estimator
 from sparkflow.estimator.exporters import Exporter
 from sparkflow.graph.collections import GraphKeys
 from sparkflow.train.checkpoints.reading import load_checkpoint
-from sparkflow.train.clusters.run_environment import CHIEF, EVALUATOR, MASTER, PS, WORKER
+from sparkflow.train.clusters.run_environment import (
+    CHIEF,
+    EVALUATOR,
+    MASTER,
+    PS,
+    WORKER,
+    is_single,
+)
 from sparkflow.train.clusters.server import Server
 from sparkflow.train.hooks.checkpoint_hook import CheckpointSaverListener
 from sparkflow.train.hooks.step_timer import SecondOrStepTimer
@@ -147,10 +154,10 @@ def _checked_exporters(given: Any) -> tuple[Exporter, ...]:
     for exporter in found:
         if not isinstance(exporter, Exporter):
             raise TypeError(f"`exporters` must be an Exporter or several, given: {exporter}")
-        if exporter.name in names:
+        if not exporter.name or exporter.name in names:
             raise ValueError(
-                "`exporters` must have unique names. Such a name cannot be `None` and must be "
-                f"unique: {exporter.name}"
+                "`exporters` must have unique names, which cannot be `None` or empty. Given: "
+                f"{[each.name for each in found]}"
             )
         names.add(exporter.name)
     return found
@@ -164,7 +171,8 @@ def train_and_evaluate(
 
     In one process, checkpoints are evaluated between two steps. In a cluster each process calls
     this with its own TF_CONFIG: a chief and workers train, a ps serves variables until it is
-    ended, an evaluator, outside the cluster, evaluates new checkpoints until the last.
+    ended, an evaluator, outside the cluster, evaluates new checkpoints until the last. A cluster of
+    one task needs no server: a chief trains, a `master` evaluates and exports, too.
 
     Args:
         estimator: What is trained.
@@ -203,10 +211,11 @@ def train_and_evaluate(
             f"Unknown task type {config.task_type!r}: expected 'chief', 'worker', 'ps' or "
             "'evaluator'"
         )
-    server = _serve(config)
-    if config.task_type == PS:
-        server.join()
-        return None
+    if not (is_single(config.cluster_spec) and not config.master):
+        server = _serve(config)
+        if config.task_type == PS:
+            server.join()
+            return None
     if config.task_type == MASTER:
         return _train_here(estimator, train_spec, evaluation)
     estimator.train(

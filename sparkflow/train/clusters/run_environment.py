@@ -1,7 +1,8 @@
 """The role of this process in a cluster, read from the environment variable TF_CONFIG.
 
 The one module that reads it. Its value is JSON: `cluster` (addresses by job), `task` (`type` and
-`index`), and optionally `environment`, `session_master`, `eval_session_master`, `service`.
+`index`), and optionally `environment`, `session_master`, `eval_session_master`, `service`,
+`model_dir`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from sparkflow.train.clusters.cluster_spec import ClusterSpec
@@ -36,6 +37,7 @@ class RunEnvironment:
         master: What sessions connect to; "" for this process.
         evaluation_master: What sessions that evaluate connect to.
         service: What else the platform says, None for nothing.
+        model_dir: Where checkpoints and events are; None where the program says that.
     """
 
     cluster_spec: ClusterSpec = field(default_factory=lambda: ClusterSpec({}))
@@ -45,6 +47,7 @@ class RunEnvironment:
     master: str = ""
     evaluation_master: str = ""
     service: Mapping[str, Any] | None = None
+    model_dir: str | None = None
 
     @property
     def is_chief(self) -> bool:
@@ -122,6 +125,7 @@ def parse(text: str) -> RunEnvironment:
     common: dict[str, Any] = {
         "environment": str(content.get("environment", "cloud" if cluster else "local")),
         "service": content.get("service"),
+        "model_dir": _model_dir(content),
     }
     master, evaluation = content.get("session_master"), content.get("eval_session_master")
     if not cluster:
@@ -135,15 +139,32 @@ def parse(text: str) -> RunEnvironment:
         return RunEnvironment(master=master or "", evaluation_master=evaluation or "", **common)
     spec = ClusterSpec(cluster)
     task_type, task_id = _task(spec, task)
-    address = "" if task_type == EVALUATOR else f"grpc://{spec.task_address(task_type, task_id)}"
-    return RunEnvironment(
+    found = RunEnvironment(
         cluster_spec=spec,
         task_type=task_type,
         task_id=task_id,
-        master=address if master is None else master,
         evaluation_master=evaluation or "",
         **common,
     )
+    if master is None:
+        # A single task runs in its own process: nobody starts a server for it.
+        is_local = task_type == EVALUATOR or is_single(spec)
+        master = "" if is_local else f"grpc://{spec.task_address(task_type, task_id)}"
+    return replace(found, master=master)
+
+
+def _model_dir(content: Mapping[str, Any]) -> str | None:
+    found = content.get("model_dir")
+    if found is None:
+        return None
+    if not isinstance(found, str) or not found:
+        raise ValueError(f"model_dir in {VARIABLE} should be a non-empty text, but is {found!r}")
+    return found
+
+
+def is_single(cluster_spec: ClusterSpec) -> bool:
+    """Whether the cluster is one task, which needs no server."""
+    return sum(cluster_spec.num_tasks(job) for job in cluster_spec.jobs) == 1
 
 
 def _json(text: str) -> dict[str, Any]:

@@ -29,7 +29,7 @@ class ProfilerHook(SessionRunHook):
     Args:
         save_steps: Steps between two traces.
         save_secs: Seconds between two traces. Exactly one of the two is given.
-        output_dir: The directory.
+        output_dir: The directory, which is made with the first trace.
         show_dataflow: Draw arrows from producers to consumers.
         show_memory: Draw the memory in use.
     """
@@ -86,5 +86,7 @@ class ProfilerHook(SessionRunHook):
         trace = Timeline(step_stats).generate_chrome_trace_format(
             show_dataflow=self._show_dataflow, show_memory=self._show_memory
         )
+        if self._output_dir:
+            system.make_dirs(self._output_dir)
         with system.open_file(path, "wb") as file:
             file.write(trace.encode())

@@ -76,9 +76,12 @@ def test_evaluation_is_the_mean_over_batches_and_an_event(tmp_path):
     first = estimator.evaluate(batches(1, batch_size=3), steps=1)
     np.testing.assert_allclose(first["loss"], losses[0], rtol=1e-5)
     (path,) = (tmp_path / "eval_mine").iterdir()
-    (event,) = (e for e in tf.train.summary_iterator(str(path)) if e.summary.value)
+    event, told = (e for e in tf.train.summary_iterator(str(path)) if e.summary.value)
     values = {each.tag: each.simple_value for each in event.summary.value}
-    assert event.step == 3
+    assert (event.step, told.step) == (3, 3)
+    (checkpoint,) = told.summary.value
+    assert checkpoint.tag == "checkpoint_path"
+    assert tf.make_ndarray(checkpoint.tensor) == estimator.latest_checkpoint().encode()
     np.testing.assert_allclose(values["mae"], found["mae"], rtol=1e-6)
 
 
@@ -181,6 +184,98 @@ class Rows:
         return {"x": tf.constant(X)}, tf.constant(Y)
 
 
+def test_a_model_that_is_not_trained_yet_has_the_weights_of_another(tmp_path):
+    first = made(tmp_path / "first").train(batches(), steps=5)
+    kernel, bias = trained_by_hand(5)
+    second = made(tmp_path / "second", warm_start_from=str(tmp_path / "first"))
+    (one, *_) = second.predict(batches(1))
+    np.testing.assert_allclose(one["y"], [bias], rtol=1e-5)
+    found = second.evaluate(batches(1))
+    assert found["loss"] == pytest.approx(first.evaluate(batches(1))["loss"], rel=1e-6)
+    assert found["global_step"] == 0
+    more = tf.estimator.add_metrics(second, lambda labels: {"more": tf.metrics.mean(labels)})
+    assert more.evaluate(batches(1))["loss"] == found["loss"]
+    with pytest.raises(ValueError, match="MUST be set in WarmStartSettings"):
+        tf.estimator.WarmStartSettings("")
+    with pytest.raises(ValueError, match="MUST be set in WarmStartSettings"):
+        made(tmp_path / "third", warm_start_from="")
+
+
+def test_hooks_of_predictions_find_the_graph_of_the_model(tmp_path):
+    made(tmp_path).train(batches(), steps=2)
+    seen = []
+
+    class Hook(tf.train.SessionRunHook):
+        def begin(self):
+            self.step = tf.train.get_global_step()
+
+        def before_run(self, run_context):
+            assert tf.get_default_graph() is run_context.session.graph
+            return tf.train.SessionRunArgs(tf.train.get_global_step())
+
+        def after_run(self, run_context, run_values):
+            seen.append(run_values.results)
+
+        def end(self, session):
+            assert tf.get_default_graph() is session.graph
+            seen.append(session.run(self.step))
+
+    before = tf.get_default_graph()
+    for _ in made(tmp_path).predict(batches(1, batch_size=2), hooks=[Hook()]):
+        assert tf.get_default_graph() is before
+    assert seen == [2, 2, 2]
+
+
+def test_exports_have_the_step_and_the_seed_that_models_find_elsewhere(tmp_path):
+    seen = []
+
+    def stepping(features, labels, mode):
+        step = tf.train.get_global_step()
+        seen.append((mode, step is not None, tf.get_default_graph().seed))
+        out = features["x"] * tf.get_variable("w", initializer=2.0)
+        loss = tf.reduce_mean(out)
+        rate = tf.train.exponential_decay(0.1, step, 10, 0.9)
+        train_op = tf.train.GradientDescentOptimizer(rate).minimize(loss, step)
+        return tf.estimator.EstimatorSpec(mode, {"y": out}, loss, train_op)
+
+    def receive():
+        fed = tf.placeholder(tf.float32, [None, 1])
+        return tf.estimator.export.ServingInputReceiver({"x": fed}, fed)
+
+    config = tf.estimator.RunConfig(str(tmp_path), tf_random_seed=7)
+    estimator = tf.estimator.Estimator(stepping, config=config).train(batches(), steps=1)
+    directory = estimator.export_saved_model(str(tmp_path / "export"), receive)
+    assert seen == [("train", True, 7), ("infer", True, 7)]
+    with tf.Session(graph=tf.Graph()) as session:
+        tf.saved_model.loader.load(session, ["serve"], directory)
+        assert session.run("global_step:0") == 1
+
+
+def test_metrics_of_all_kinds_are_returned_and_written_where_events_have_a_form(tmp_path):
+    def odd(features, labels, mode):
+        nothing = tf.no_op()
+        metrics = {
+            "text": (tf.constant("text"), nothing),
+            "array": (tf.constant([1.0, 2.0]), nothing),
+            "yes": (tf.constant(True), nothing),
+            "whole": (tf.constant(3), nothing),
+            "images": (tf.summary.image("q", tf.zeros([2, 2, 2, 1])), nothing),
+        }
+        return tf.estimator.EstimatorSpec(
+            mode, loss=tf.reduce_mean(labels), eval_metric_ops=metrics
+        )
+
+    estimator = tf.estimator.Estimator(odd, str(tmp_path))
+    found = estimator.evaluate(batches(1))
+    assert (found["text"], found["yes"]) == (b"text", True)
+    (path,) = (tmp_path / "eval").iterdir()
+    (event,) = (e for e in tf.train.summary_iterator(str(path)) if e.summary.value)
+    values = {each.tag: each for each in event.summary.value}
+    assert set(values) == {"array", "images/0", "images/1", "loss", "whole"}
+    assert tf.make_ndarray(values["array"].tensor).tolist() == [1.0, 2.0]
+    assert values["whole"].simple_value == 3
+
+
 def test_an_input_fn_may_return_a_dataset_and_take_mode_params_config(tmp_path):
     called = []
 
@@ -245,12 +340,13 @@ def test_subclasses_do_not_override_what_callers_rely_on(tmp_path):
         Mine(model_fn, str(tmp_path), params={})
 
 
-def test_a_metric_named_loss_is_refused(tmp_path):
-    def with_loss(features, labels, mode):
+@pytest.mark.parametrize("name", ["loss", "global_step"])
+def test_metrics_of_the_estimators_own_names_are_refused(name, tmp_path):
+    def with_metric(features, labels, mode):
         loss = tf.reduce_mean(labels)
         return tf.estimator.EstimatorSpec(
-            mode, loss=loss, eval_metric_ops={"loss": tf.metrics.mean(labels)}
+            mode, loss=loss, eval_metric_ops={name: tf.metrics.mean(labels)}
         )
 
-    with pytest.raises(ValueError, match='Metric with name "loss" is not allowed'):
-        tf.estimator.Estimator(with_loss, str(tmp_path)).evaluate(batches(1))
+    with pytest.raises(ValueError, match=f'Metric with name "{name}" is not allowed'):
+        tf.estimator.Estimator(with_metric, str(tmp_path)).evaluate(batches(1))

@@ -45,6 +45,17 @@ def test_an_evaluator_is_outside_the_cluster(monkeypatch):
     assert config.cluster_spec.as_dict() == {}
 
 
+def test_the_directory_of_the_environment_is_used(monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"model_dir": "/a"}))
+    assert tf.estimator.RunConfig().model_dir == "/a"
+    assert tf.estimator.RunConfig("/a").replace(tf_random_seed=1).model_dir == "/a"
+    with pytest.raises(ValueError, match="must have the same value as the model_dir in TF_CONFIG"):
+        tf.estimator.RunConfig("/b")
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"model_dir": ""}))
+    with pytest.raises(ValueError, match="model_dir in TF_CONFIG should be a non-empty text"):
+        tf.estimator.RunConfig()
+
+
 def test_replace_gives_a_copy():
     config = tf.estimator.RunConfig(model_dir="/a", save_checkpoints_steps=5)
     assert config.save_checkpoints_secs is None

@@ -1,5 +1,6 @@
 """`train_and_evaluate` in one process, exporters, specifications."""
 
+import json
 import os
 
 import numpy as np
@@ -104,6 +105,57 @@ def test_the_best_exporter_compares_also_with_events_of_earlier_runs(tmp_path):
         later.export(estimator, str(tmp_path), path, {}, False)
 
 
+def test_the_best_exporter_compares_a_result_with_others_only(tmp_path):
+    def getting_worse(features, labels, mode):
+        loss = tf.get_variable("w", initializer=1.0)
+        step = tf.train.get_global_step()
+        out = features["x"] * loss
+        train_op = tf.group(tf.assign_add(loss, 1.0), tf.assign_add(step, 1))
+        return tf.estimator.EstimatorSpec(mode, {"y": out}, loss + 0.0, train_op)
+
+    def run(steps):
+        config = tf.estimator.RunConfig(str(tmp_path), save_checkpoints_steps=2)
+        exporter = tf.estimator.BestExporter(
+            "best", RECEIVE, event_file_pattern="eval/*.tfevents.*"
+        )
+        _, (exported,) = tf.estimator.train_and_evaluate(
+            tf.estimator.Estimator(getting_worse, config=config),
+            tf.estimator.TrainSpec(batches(), max_steps=steps),
+            tf.estimator.EvalSpec(batches(1), exporters=exporter, throttle_secs=0),
+        )
+        return exported
+
+    assert run(2) is not None, "the first is the best"
+    assert run(6) is None
+    assert len(exports(tmp_path / "export" / "best")) == 1
+
+
+def test_comparisons_are_called_by_name():
+    def made(compare_fn):
+        return tf.estimator.BestExporter("best", RECEIVE, compare_fn=compare_fn)
+
+    made(lambda best_eval_result, current_eval_result: True)
+    with pytest.raises(ValueError, match="must include best_eval_result argument"):
+        made(lambda a, b: True)
+    with pytest.raises(ValueError, match="has following not expected args: \\['more'\\]"):
+        made(lambda best_eval_result, current_eval_result, more: True)
+
+
+@pytest.mark.parametrize("job", ["chief", "master"])
+def test_a_cluster_of_one_task_needs_no_server(job, tmp_path, monkeypatch):
+    content = {"cluster": {job: ["127.0.0.1:1"]}, "task": {"type": job, "index": 0}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(content))
+    estimator = made(tmp_path)
+    assert (estimator.config.master, estimator.config.is_chief) == ("", True)
+    estimator.train(batches(), steps=1)
+    found = tf.estimator.train_and_evaluate(
+        estimator, tf.estimator.TrainSpec(batches(), max_steps=3), tf.estimator.EvalSpec(batches(1))
+    )
+    assert estimator.get_variable_value("global_step") == 3
+    # As in TensorFlow, a master evaluates and a chief leaves that to the evaluator.
+    assert (found is None) == (job == "chief")
+
+
 def test_specifications_are_checked():
     with pytest.raises(TypeError, match="`input_fn` must be callable"):
         tf.estimator.TrainSpec("input")
@@ -117,6 +169,10 @@ def test_specifications_are_checked():
         tf.estimator.EvalSpec(batches(), exporters=["exporter"])
     with pytest.raises(ValueError, match="unique"):
         tf.estimator.EvalSpec(batches(), exporters=[Recorder(), Recorder()])
+    nameless = Recorder()
+    nameless.name = None
+    with pytest.raises(ValueError, match="cannot be `None`"):
+        tf.estimator.EvalSpec(batches(), exporters=nameless)
     with pytest.raises(ValueError, match="must be a positive number"):
         tf.estimator.LatestExporter("name", RECEIVE, exports_to_keep=0)
     spec = tf.estimator.EvalSpec(batches())

@@ -144,11 +144,12 @@ def test_summaries_are_written_when_due(tmp_path):
 
 def test_traces_are_written(tmp_path):
     _, add = counter()
-    hook = tf.train.ProfilerHook(save_steps=2, output_dir=str(tmp_path))
+    made = tmp_path / "of" / "its_own"
+    hook = tf.train.ProfilerHook(save_steps=2, output_dir=str(made))
     with tf.train.MonitoredSession(hooks=[hook]) as session:
         for _ in range(4):
             session.run(add)
-    paths = sorted(tmp_path.glob("timeline-*.json"))
+    paths = sorted(made.glob("timeline-*.json"))
     assert 1 <= len(paths) <= 2
     assert all(json.loads(path.read_text())["traceEvents"] for path in paths)
 

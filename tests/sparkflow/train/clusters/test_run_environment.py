@@ -23,6 +23,14 @@ def test_nothing_set_is_a_single_process():
         found.server()
 
 
+@pytest.mark.parametrize("job", ["chief", "master"])
+def test_a_cluster_of_one_task_is_local(job):
+    task = {"cluster": {job: ["a:1"]}, "task": {"type": job, "index": 0}}
+    assert parsed(**task).master == ""
+    assert parsed(**task).is_chief
+    assert parsed(**task, session_master="grpc://b:1").master == "grpc://b:1"
+
+
 @pytest.mark.parametrize(
     ("kind", "index", "chief", "number", "master"),
     [
