@@ -427,7 +427,7 @@ class Estimator:
         return loss
 
     def _warm_start_without(self, checkpoint_path: str | None) -> None:
-        """Lets variables of the default graph start from those of another model, if none is saved."""
+        """Lets variables start from those of another model, where there is no checkpoint."""
         if self._warm_start_settings is not None and not checkpoint_path:
             self._warm_start_settings.apply()
 

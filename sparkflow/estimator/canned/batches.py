@@ -130,7 +130,7 @@ def of_batch(tensor: Tensor, logits: Tensor, dimension: int, text: str) -> Tenso
         found = arrays.shape(tensor)
     data = [text, "expected shape: ", expected, "shape: ", found, "logits: ", arrays.shape(logits)]
     with control_dependencies([assert_equal(expected, found, data=data)]):
-        checked = identity(tensor)
+        checked: Tensor = identity(tensor)
     checked.set_shape(wanted)
     return checked
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sparkflow import losses
+from sparkflow import losses, metrics
 from sparkflow.estimator.canned.batches import example_weights, of_batch
 from sparkflow.estimator.estimator_spec import EstimatorSpec
 from sparkflow.estimator.functions import arguments_of
@@ -17,13 +17,13 @@ from sparkflow.losses import Reduction
 from sparkflow.ops.control.ordering import group
 from sparkflow.ops.elementwise import elementwise
 from sparkflow.ops.elementwise.elementwise import cast
-from sparkflow.ops.shape import arrays
 from sparkflow.summary.summaries import scalar
 from sparkflow.train.step_counter import get_global_step
 from sparkflow_runtime.dtypes import float32
 
 LOSS = "loss"
 AVERAGE_LOSS = "average_loss"
+REGULARIZATION_LOSS = "regularization_loss"
 TrainOp = Callable[[Tensor], Any]
 
 
@@ -138,25 +138,32 @@ class Head:
             loss = losses.compute_weighted_loss(unreduced, weights, reduction=self._reduction)
             if penalties is None:
                 penalties = get_collection(GraphKeys.REGULARIZATION_LOSSES)
-            if penalties:
-                loss = loss + elementwise.add_n(penalties)
+            penalty = elementwise.add_n(penalties) if penalties else None
+            if penalty is not None:
+                loss = loss + penalty
             if mode == ModeKeys.EVAL:
                 found = self.metrics(wanted, predictions, unreduced, weights)
+                if penalty is not None:
+                    found[REGULARIZATION_LOSS] = metrics.mean(penalty)
                 measured = {self._named(key): pair for key, pair in found.items()}
                 return EstimatorSpec(
                     mode, predictions=predictions, loss=loss, eval_metric_ops=measured
                 )
-            with name_scope(None):
-                average = losses.compute_weighted_loss(
-                    unreduced, weights, loss_collection=None, reduction=Reduction.MEAN
-                )
+            told = {LOSS: loss}
+            if self._reduction == Reduction.SUM:
+                with name_scope(None):
+                    told[AVERAGE_LOSS] = losses.compute_weighted_loss(
+                        unreduced, weights, loss_collection=None, reduction=Reduction.MEAN
+                    )
+            if penalty is not None:
+                told[REGULARIZATION_LOSS] = penalty
             step = train_op(loss)
             updates = get_collection(GraphKeys.UPDATE_OPS)
             if updates:
                 step = group(step, *updates)
         with name_scope(""):
-            scalar(self._named(LOSS), loss)
-            scalar(self._named(AVERAGE_LOSS), average)
+            for key, value in told.items():
+                scalar(self._named(key), value)
         return EstimatorSpec(mode, predictions=predictions, loss=loss, train_op=step)
 
     def predictions(self, logits: Tensor) -> dict[str, Tensor]:

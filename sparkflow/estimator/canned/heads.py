@@ -111,8 +111,9 @@ class ClassifierHead(Head):
         name: str | None,
     ) -> None:
         if label_vocabulary is not None and not isinstance(label_vocabulary, list | tuple):
-            raise ValueError(
-                "label_vocabulary should be a list or a tuple. Given type: "
+            # TensorFlow's types: of the head of two classes, and of the others.
+            raise (TypeError if n_classes == 2 and logits_dimension == 1 else ValueError)(
+                "label_vocabulary should be a list or a tuple of the classes' names. Given type: "
                 f"{type(label_vocabulary)}"
             )
         super().__init__(logits_dimension, weight_column, loss_reduction, loss_fn, name)
@@ -215,6 +216,7 @@ class BinaryHead(ClassifierHead):
 
     Raises:
         ValueError: A threshold is not between 0 and 1.
+        TypeError: The vocabulary is no list or tuple.
     """
 
     def __init__(
@@ -297,7 +299,7 @@ class MultiClassHead(ClassifierHead):
         name: As for `Head`.
 
     Raises:
-        ValueError: Two classes or fewer.
+        ValueError: Two classes or fewer, or the vocabulary is no list or tuple.
     """
 
     def __init__(

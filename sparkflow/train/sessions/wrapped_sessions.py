@@ -458,7 +458,7 @@ class HookedSession(WrappedSession):
 def _require_apart(feeds: Mapping[Any, Any], others: Mapping[Any, Any], message: str) -> None:
     both = set(feeds) & set(others)
     if both:
-        raise ValueError(f"{message} Conflict(s): {both}")
+        raise RuntimeError(f"{message} Conflict(s): {sorted(map(str, both))}")
 
 
 def _merge_options(options: RunOptions, incoming: RunOptions) -> None:

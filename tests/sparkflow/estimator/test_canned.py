@@ -208,12 +208,16 @@ def test_an_exported_classifier_reads_examples(tmp_path):
         (lambda: CLASSIFIERS["linear"](n_classes=1), "n_classes must be > 2"),
         (lambda: CLASSIFIERS["linear"](loss_reduction="none"), "Invalid loss_reduction"),
         (lambda: CLASSIFIERS["linear"](label_vocabulary="ab"), "should be a list or a tuple"),
+        (
+            lambda: CLASSIFIERS["deep"](n_classes=3, label_vocabulary=np.array(["a", "b", "c"])),
+            "should be a list or a tuple",
+        ),
         (lambda: REGRESSORS["linear"](label_dimension=0), "Invalid label_dimension"),
         (lambda: tf.estimator.DNNLinearCombinedClassifier(), "must be defined"),
     ],
 )
 def test_models_that_cannot_be(make, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         make()
 
 
@@ -223,6 +227,55 @@ def test_optimizers_by_name_function_or_object(tmp_path):
         model.train(batches(NUMBER), steps=1)
     with pytest.raises(ValueError, match="Unsupported optimizer name: Best"):
         REGRESSORS["linear"](optimizer="Best", model_dir=str(tmp_path)).train(batches(NUMBER))
+
+
+def tags(directory):
+    paths = [path for path in directory.iterdir() if "tfevents" in path.name]
+    events = (event for path in paths for event in tf.train.summary_iterator(str(path)))
+    return {value.tag: value for event in events for value in event.summary.value}
+
+
+HIDDEN = {
+    f"dnn/dnn/{layer}/{what}"
+    for layer in ("hiddenlayer_0", "logits")
+    for what in ("fraction_of_zero_values", "activation")
+}
+LINEAR = {"linear/bias", "linear/fraction_of_zero_weights"}
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "told"),
+    [
+        ("linear", {}, LINEAR | {"average_loss"}),
+        ("linear", {"loss_reduction": tf.losses.Reduction.MEAN}, LINEAR),
+        ("linear", {"n_classes": 3}, LINEAR | {"average_loss"}),
+        ("both", {}, LINEAR | HIDDEN | {"average_loss"}),
+        ("baseline", {}, {"average_loss"}),
+    ],
+)
+def test_what_models_tell_while_they_train(name, given, told, tmp_path):
+    model = CLASSIFIERS[name](model_dir=str(tmp_path), **given)
+    model.train(batches(TWO), steps=1)
+    found = tags(tmp_path)
+    assert set(found) == told | {"loss"}
+    if name == "linear":
+        assert found["linear/bias"].WhichOneof("value") == (
+            "histo" if "n_classes" in given else "simple_value"
+        )
+        assert found["linear/fraction_of_zero_weights"].simple_value == 1.0
+
+
+def test_fractions_of_zeros_are_of_all_columns_together(tmp_path):
+    columns = [
+        tf.feature_column.numeric_column("x", shape=[2]),
+        tf.feature_column.numeric_column("o"),
+    ]
+    model = tf.estimator.LinearRegressor(
+        columns, model_dir=str(tmp_path), config=tf.estimator.RunConfig(save_summary_steps=1)
+    )
+    model.train(batches(NUMBER, o=np.zeros(200, np.float32)), steps=2)
+    fraction = tags(tmp_path)["linear/fraction_of_zero_weights"].simple_value
+    assert fraction == pytest.approx(1 / 3)
 
 
 MANY = [tf.feature_column.numeric_column(f"x{index}") for index in range(100)]

@@ -186,7 +186,7 @@ class Rows:
 
 def test_a_model_that_is_not_trained_yet_has_the_weights_of_another(tmp_path):
     first = made(tmp_path / "first").train(batches(), steps=5)
-    kernel, bias = trained_by_hand(5)
+    _, bias = trained_by_hand(5)
     second = made(tmp_path / "second", warm_start_from=str(tmp_path / "first"))
     (one, *_) = second.predict(batches(1))
     np.testing.assert_allclose(one["y"], [bias], rtol=1e-5)

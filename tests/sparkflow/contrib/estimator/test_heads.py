@@ -32,6 +32,7 @@ MODELS = {
         linear_feature_columns=COLUMNS,
         dnn_feature_columns=COLUMNS,
         dnn_hidden_units=[8],
+        dnn_optimizer=lambda: tf.train.AdagradOptimizer(0.05),
         **given,
     ),
 }

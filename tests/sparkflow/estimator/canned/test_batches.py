@@ -1,4 +1,4 @@
-"""Labels, weights and losses of a batch: what is taken, and what is refused, at once or by a run."""
+"""Labels, weights and losses of a batch: what is taken, and what is refused, and when."""
 
 import numpy as np
 import pytest

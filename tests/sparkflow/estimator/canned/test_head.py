@@ -61,3 +61,27 @@ def test_training_needs_one_way_to_make_a_step():
             optimizer=tf.train.GradientDescentOptimizer(1.0),
             train_op_fn=tf.no_op,
         )
+
+
+@pytest.mark.parametrize("reduction", [tf.losses.Reduction.SUM, tf.losses.Reduction.MEAN])
+def test_penalties_are_told_apart(reduction):
+    head = contrib.regression_head(loss_reduction=reduction, name="mine")
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.train.get_or_create_global_step()
+        penalties = [tf.constant(5.0), tf.constant(2.0)]
+        given = (tf.constant([[2.0]]), tf.constant([4.0]))
+        spec = head.create_estimator_spec({}, "eval", *given, regularization_losses=penalties)
+        session.run(tf.local_variables_initializer())
+        session.run([pair[1] for pair in spec.eval_metric_ops.values()])
+        metrics = session.run({key: pair[0] for key, pair in spec.eval_metric_ops.items()})
+        assert session.run(spec.loss) == 11.0
+        assert metrics["regularization_loss/mine"] == 7.0
+        assert metrics["average_loss/mine"] == 4.0
+        head.create_estimator_spec(
+            {}, "train", *given, train_op_fn=tf.identity, regularization_losses=penalties
+        )
+        summary = tf.Summary.FromString(session.run(tf.summary.merge_all()))
+    told = {value.tag: value.simple_value for value in summary.value}
+    expected = 4.0 if reduction == tf.losses.Reduction.SUM else None
+    assert told.pop("average_loss/mine", None) == expected
+    assert told == {"loss/mine": 11.0, "regularization_loss/mine": 7.0}

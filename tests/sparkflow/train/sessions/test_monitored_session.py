@@ -85,11 +85,11 @@ def test_hooks_feed_but_not_what_another_feeds():
     with tf.train.MonitoredSession(hooks=[hook]) as session:
         assert session.run(total) == 52
         assert session.run(total, {y: 3}) == 53
-        with pytest.raises(ValueError, match="fed by a SessionRunHook and user"):
+        with pytest.raises(RuntimeError, match="fed by a SessionRunHook and user"):
             session.run(total, {x: 1})
     with (
         tf.train.MonitoredSession(hooks=[hook, tf.train.FeedFnHook(lambda: {x: 6})]) as session,
-        pytest.raises(ValueError, match="fed by two hooks"),
+        pytest.raises(RuntimeError, match="fed by two hooks"),
     ):
         session.run(total)
 
