@@ -22,6 +22,30 @@ from sparkflow.ops.shape import arrays
 from sparkflow_runtime.dtypes import bool_, float32
 
 
+def checked_logits(logits: Tensor, dimension: int) -> Tensor:
+    """The logits, which are `[batch, dimension]`.
+
+    Raises:
+        ValueError: They are known to be of another shape.
+        InvalidArgumentError: When it runs: they are of another shape.
+    """
+    text = f"logits shape must be [batch_size, {dimension}], got {logits.shape}."
+    is_ranked = assert_rank_at_least(logits, 2, message=text)
+    last = logits.shape.as_list()[-1] if logits.shape.ndims else None
+    if last == dimension:
+        return logits
+    if last is not None:
+        raise ValueError(text)
+    with control_dependencies([is_ranked]):
+        found = arrays.shape(logits)
+    data = [text, "shape: ", found]
+    with control_dependencies([assert_equal(found[-1], dimension, data=data)]):
+        checked: Tensor = identity(logits)
+    if logits.shape.ndims is not None:
+        checked.set_shape(logits.shape[:-1].concatenate([dimension]))
+    return checked
+
+
 def dense_labels(labels: Any, logits: Tensor, dimension: int) -> Tensor:
     """`[batch, dimension]`; labels `[batch]` become `[batch, 1]`.
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sparkflow import losses, metrics
-from sparkflow.estimator.canned.batches import example_weights, of_batch
+from sparkflow.estimator.canned.batches import checked_logits, example_weights, of_batch
 from sparkflow.estimator.estimator_spec import EstimatorSpec
 from sparkflow.estimator.functions import arguments_of
 from sparkflow.estimator.mode_keys import ModeKeys
@@ -214,11 +214,7 @@ def _check_loss_fn(loss_fn: Callable[..., Any]) -> None:
 def _checked_logits(logits: Any, dimension: int) -> Tensor:
     if logits is None:
         raise ValueError("logits cannot be None")
-    tensor = cast(logits, float32)
-    last = tensor.shape.as_list()[-1] if tensor.shape.ndims else None
-    if last is not None and last != dimension:
-        raise ValueError(f"logits shape must be [batch_size, {dimension}], got {tensor.shape}")
-    return tensor
+    return checked_logits(cast(logits, float32), dimension)
 
 
 def checked_head(given: Any) -> Head:

@@ -105,6 +105,22 @@ def test_labels_are_not_broadcast(kind):
         evaluated(head(), logits, lambda: tf.SparseTensor(values=[1], **SPARSE))
 
 
+def test_logits_are_as_many_as_the_head_has():
+    head = contrib.binary_classification_head()
+
+    def loss(logits):
+        with tf.Graph().as_default(), tf.Session() as session:
+            spec = head.create_estimator_spec({}, "eval", logits(), tf.constant([[1], [0], [1]]))
+            return session.run(spec.loss)
+
+    assert loss(lambda: unknown(LOGITS)) == loss(lambda: tf.constant(LOGITS))
+    for wrong in (THREE, LOGITS[:, 0], [1.0]):
+        with pytest.raises(FAILED, match="logits shape must be"):
+            loss(lambda value=wrong: unknown(value))
+        with pytest.raises(ValueError, match="logits shape must be"):
+            loss(lambda value=wrong: tf.constant(value))
+
+
 def test_batches_that_differ_in_size_are_refused_by_the_run():
     with tf.Graph().as_default():
         fed = tf.placeholder(tf.float32, [None, 1])
