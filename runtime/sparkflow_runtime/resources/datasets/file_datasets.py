@@ -29,16 +29,42 @@ def _of_files(
 ) -> Dataset:
     check_kind(kind)
 
-    def blocks() -> Iterator[Element]:
-        for name in names:
-            most = 1 if _is_pipe(name) else _BLOCK
-            with expanding(open_file(name, seeks=False), kind) as stream:
-                for block in _blocks(pieces(stream, name), most):
-                    texts = np.empty(len(block), object)
-                    texts[:] = block
-                    yield (texts,)
+    def blocks(name: bytes) -> Iterator[Element]:
+        most = 1 if _is_pipe(name) else _BLOCK
+        with expanding(open_file(name, seeks=False), kind) as stream:
+            for block in _blocks(pieces(stream, name), most):
+                texts = np.empty(len(block), object)
+                texts[:] = block
+                yield (texts,)
 
-    return of_blocks(blocks)
+    return of_blocks(lambda: _FileByFile(names, blocks))
+
+
+class _FileByFile(Iterator[Element]):
+    """The blocks of one file after another. An error ends its file: the next one follows."""
+
+    def __init__(
+        self, names: Sequence[bytes], blocks: Callable[[bytes], Iterator[Element]]
+    ) -> None:
+        self._names = iter(names)
+        self._blocks = blocks
+        self._file: Iterator[Element] | None = None
+
+    def __next__(self) -> Element:
+        while True:
+            if self._file is None:
+                self._file = self._blocks(next(self._names))
+            block = next(self._file, None)  # a generator that has failed has ended
+            if block is not None:
+                return block
+            self._file = None
+
+    def close(self) -> None:
+        """Closes the open file, and opens no other."""
+        self._names = iter(())
+        close = getattr(self._file, "close", None)
+        if close is not None:
+            close()
 
 
 def _is_pipe(name: bytes) -> bool:
@@ -66,7 +92,7 @@ def _blocks(pieces: Iterator[bytes], most: int) -> Iterator[list[bytes]]:
 
 
 def of_records(names: Sequence[bytes], kind: str) -> Dataset:
-    """Returns the records of TFRecord files.
+    """Returns the records of TFRecord files. After an error, the next file follows.
 
     Args:
         names: Paths or URIs.
@@ -141,23 +167,22 @@ def of_parquet(names: Sequence[bytes], columns: Sequence[str], types: Sequence[D
         columns: The columns, one per component.
         types: The dtype of each.
 
-    Raises, at the first element:
+    Raises, at the first element of the file:
         InvalidArgumentError: A file belongs to a table in another format, such as Delta.
         DataLossError: A file is damaged.
     """
 
-    def blocks() -> Iterator[Element]:
+    def blocks(name: bytes) -> Iterator[Element]:
         require_arrow()
         from pyarrow import parquet
 
-        require_no_tables(names)
-        for name in names:
-            with open_file(name) as stream, _damage(name), parquet.ParquetFile(stream) as file:
-                _require_columns(file.schema_arrow.names, columns, as_text(name))
-                for batch in file.iter_batches(columns=list(columns)):
-                    yield _arrays(batch, columns, types)
+        require_no_tables([name])
+        with open_file(name) as stream, _damage(name), parquet.ParquetFile(stream) as file:
+            _require_columns(file.schema_arrow.names, columns, as_text(name))
+            for batch in file.iter_batches(columns=list(columns)):
+                yield _arrays(batch, columns, types)
 
-    return of_blocks(blocks)
+    return of_blocks(lambda: _FileByFile(names, blocks))
 
 
 def require_no_tables(paths: Iterable[str | bytes]) -> None:
@@ -182,14 +207,13 @@ def require_no_tables(paths: Iterable[str | bytes]) -> None:
 def of_arrow(names: Sequence[bytes], columns: Sequence[str], types: Sequence[DType]) -> Dataset:
     """Like `of_parquet`, for Arrow IPC files, in the file or the stream format."""
 
-    def blocks() -> Iterator[Element]:
-        for name in names:
-            with open_file(name) as stream, _damage(name):
-                for batch in _arrow_batches(stream):
-                    _require_columns(batch.schema.names, columns, as_text(name))
-                    yield _arrays(batch, columns, types)
+    def blocks(name: bytes) -> Iterator[Element]:
+        with open_file(name) as stream, _damage(name):
+            for batch in _arrow_batches(stream):
+                _require_columns(batch.schema.names, columns, as_text(name))
+                yield _arrays(batch, columns, types)
 
-    return of_blocks(blocks)
+    return of_blocks(lambda: _FileByFile(names, blocks))
 
 
 def _arrow_batches(stream: BinaryIO) -> Iterator[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import threading
 from pathlib import Path
@@ -10,10 +11,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sparkflow_runtime.errors import DataLossError
+from sparkflow_runtime.dtypes import int64
+from sparkflow_runtime.errors import DataLossError, InvalidArgumentError, NotFoundError, OpError
 from sparkflow_runtime.events.records import frame_record
 from sparkflow_runtime.resources.datasets import file_datasets
-from sparkflow_runtime.resources.datasets.file_datasets import of_lines, of_records
+from sparkflow_runtime.resources.datasets.dataset import Dataset
+from sparkflow_runtime.resources.datasets.file_datasets import (
+    of_arrow,
+    of_lines,
+    of_parquet,
+    of_pieces,
+    of_records,
+)
 
 
 class Step:
@@ -104,3 +113,76 @@ def test_elements_are_bytes_of_rank_0(tmp_path: Path) -> None:
     assert element is not None
     assert isinstance(element[0], np.ndarray)
     assert rest(of_lines([os.fsencode(path)], "").iterate()) == [b"a", b"", b"b"]
+
+
+def outcomes(dataset: Dataset) -> list[Any]:
+    iterator = dataset.iterate()
+    found: list[Any] = []
+    while True:
+        try:
+            element = iterator.next(Step())
+        except OpError as error:
+            found.append(type(error))
+        else:
+            if element is None:
+                return found
+            found.append(element[0].item())
+
+
+def test_the_next_file_follows_a_damaged_one(tmp_path: Path) -> None:
+    def named(name: str, data: bytes) -> bytes:
+        (tmp_path / name).write_bytes(data)
+        return os.fsencode(tmp_path / name)
+
+    frames = b"".join(map(frame_record, [b"b0", b"b1"]))
+    damaged = frame_record(b"a0") + frame_record(b"a1")[:-1] + b"!"
+    names = [named("a", damaged), os.fsencode(tmp_path / "none"), named("b", frames)]
+    expected = [b"a0", DataLossError, NotFoundError, b"b0", b"b1"]
+    assert outcomes(of_records(names, "")) == expected
+    names = [
+        named("az", gzip.compress(damaged)),
+        named("cz", b"no"),
+        named("bz", gzip.compress(frames)),
+    ]
+    assert outcomes(of_records(names, "GZIP")) == [
+        b"a0",
+        DataLossError,
+        DataLossError,
+        b"b0",
+        b"b1",
+    ]
+    cut = gzip.compress(b"x" * 99)[:-9]
+    names = [named("c", cut), named("d", gzip.compress(b"l0\nl1\n"))]
+    assert outcomes(of_lines(names, "GZIP")) == [DataLossError, b"l0", b"l1"]
+    names = [named("e", b"abc"), named("f", b"w"), named("g", b"__xy")]
+    expected = [InvalidArgumentError, DataLossError, b"xy"]
+    assert outcomes(of_pieces(names, 2, 2, 0, "")) == expected
+
+
+def test_the_next_parquet_and_arrow_file_follows_a_damaged_one(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import ipc, parquet
+
+    table = pa.table({"n": np.array([1, 2])})
+    bad, good, stream = (os.fsencode(tmp_path / name) for name in ("bad", "good", "stream"))
+    Path(os.fsdecode(bad)).write_bytes(b"neither of them")
+    parquet.write_table(table, os.fsdecode(good))
+    with ipc.new_stream(os.fsdecode(stream), table.schema) as writer:
+        writer.write_table(table)
+    assert outcomes(of_parquet([bad, good], ["n"], [int64])) == [DataLossError, 1, 2]
+    assert outcomes(of_arrow([bad, stream], ["n"], [int64])) == [DataLossError, 1, 2]
+
+
+def test_closing_opens_no_other_file(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"1\n2\n")
+    iterator = of_lines([os.fsencode(tmp_path / "a"), b"/nowhere"], "").iterate()
+    assert iterator.next(Step()) is not None
+    iterator.close()
+    iterator.close()
+    assert rest(iterator) == [b"2"]  # has been read
+
+
+def test_lines_have_no_carriage_returns(tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    path.write_bytes(b"a\rb\nc\r\n\r\rd\r\r\n\n\re")
+    assert rest(of_lines([os.fsencode(path)], "").iterate()) == [b"ab", b"c", b"d", b"", b"e"]
