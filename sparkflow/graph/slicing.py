@@ -99,18 +99,27 @@ def masked(graph: Graph, tensor: Any, mask: Any, axis: Any, name: str) -> Tensor
         if isinstance(axis, int):
             values.shape[axis : axis + depth].assert_is_compatible_with(chosen.shape)
         if depth > 1:
-            if values.shape.is_fully_defined():
-                sizes = graph.convert(np.asarray(values._shape, np.int32), None, "Shape")
-            else:
-                sizes = graph.apply("Shape", (values,), {"out_type": int32}, "Shape")
+            sizes = _sizes(graph, values)
             parts = [sizes[:axis], [-1], sizes[axis + depth :]]
             flat = graph.apply("ConcatV2", (parts, 0), {}, "concat")
             values = graph.apply("Reshape", (values, flat), {})
             chosen = graph.apply("Reshape", (chosen, [-1]), {})
+        elif values.dtype.is_floating or values.dtype.is_complex:
+            # As in TensorFlow, the gradient is dense: optimizers with momentum move all rows.
+            static = values.shape
+            values = graph.apply("Reshape", (values, _sizes(graph, values)), {})
+            values.set_shape(static)
         found = graph.apply("Where", (chosen,), {})
         positions = graph.apply("Squeeze", (found,), {"squeeze_dims": [1]})
         result: Tensor = graph.apply("GatherV2", (values, positions, axis), {})
         return result
+
+
+def _sizes(graph: Graph, values: Tensor) -> Tensor:
+    if values.shape.is_fully_defined():
+        return graph.convert(np.asarray(values._shape, np.int32), None, "Shape")
+    sizes: Tensor = graph.apply("Shape", (values,), {"out_type": int32}, "Shape")
+    return sizes
 
 
 def _is_mask(key: Any) -> bool:

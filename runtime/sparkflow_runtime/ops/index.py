@@ -171,11 +171,12 @@ MODULES: Final[Mapping[str, str]] = {
     ),
     "lists.tensor_list": (
         "EmptyTensorList TensorListFromTensor TensorListGather TensorListGetItem "
-        "TensorListLength TensorListPopBack TensorListPushBack TensorListReserve "
-        "TensorListScatterIntoExistingList TensorListScatterV2 TensorListSetItem "
-        "TensorListStack _TensorListUnset _TensorListUnsetMany"
+        "TensorListLength TensorListReserve TensorListScatterIntoExistingList "
+        "TensorListScatterV2 TensorListSetItem TensorListStack _TensorListUnset "
+        "_TensorListUnsetMany"
     ),
     "lists.tensor_list_joining": ("TensorListConcatV2 TensorListSplit"),
+    "lists.tensor_list_sizes": ("TensorListPopBack TensorListPushBack TensorListResize"),
     "lists.variant_sums": ("_AddVariants _UnsetLike"),
     "nn.activation": (
         "Elu EluGrad LeakyRelu LeakyReluGrad Relu Relu6 Relu6Grad ReluGrad Selu SeluGrad "

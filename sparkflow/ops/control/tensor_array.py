@@ -70,6 +70,7 @@ class TensorArray:
         # Shared by all that comes of this array: what one of them learns, all know.
         self._known: list[Shape] = [to_shape(element_shape)]
         self._size: Tensor | None = None
+        self._is_new = given is None
         if given is not None:
             self._flow: Tensor = given
             return
@@ -97,6 +98,7 @@ class TensorArray:
         other._infer_shape = self._infer_shape
         other._known = self._known
         other._size = self._size
+        other._is_new = False
         other._flow = flow
         return other
 
@@ -247,8 +249,16 @@ class TensorArray:
         return result
 
     def unstack(self, value: Any, name: str | None = None) -> TensorArray:
-        """An array of the rows of `value`: [size, ...]."""
+        """An array whose first elements are the rows of `value`: [rows, ...].
+
+        Raises:
+            InvalidArgumentError: When it runs: there are more rows than elements and
+                `dynamic_size` is not set, or one of the elements was written before.
+        """
         tensor = self._converted(value)
+        if not self._is_new:
+            count = apply_op("Shape", tensor, out_type=int32)[0]
+            return self.scatter(apply_op("Range", 0, count, 1), tensor, name)
         if tensor._shape is not None:
             self._learn(tensor._shape[1:])
         flow = apply_op(
@@ -258,14 +268,37 @@ class TensorArray:
             element_dtype=self._dtype,
             name=name or "TensorArrayUnstack",
         )
-        return self._with_flow(flow)
+        return self._with_flow(self._sized(flow, tensor._shape[0] if tensor._shape else None))
+
+    def _sized(self, flow: Tensor, rows: int | None, of_lengths: bool = False) -> Tensor:
+        """A list with as many elements as this new array; no node if it is known to have them.
+
+        Args:
+            flow: The list.
+            rows: Its static length.
+            of_lengths: The elements that are missing are an error, not unset ones.
+        """
+        assert self._size is not None
+        size, known = self._size, constant_value(self._size)
+        if known is not None and (rows == known or (self._dynamic_size and not known)):
+            return flow
+        if self._dynamic_size:
+            size = apply_op("Maximum", size, apply_op("TensorListLength", flow))
+        attrs = {"_keeps_all": not self._dynamic_size, "_keeps_size": of_lengths}
+        result: Tensor = apply_op("TensorListResize", flow, size, **attrs)
+        return result
 
     def unpack(self, value: Any, name: str | None = None) -> TensorArray:
         """Old name of `unstack`."""
         return self.unstack(value, name)
 
     def scatter(self, indices: Any, value: Any, name: str | None = None) -> TensorArray:
-        """An array with the rows of `value` at `indices`."""
+        """An array with the rows of `value` at `indices`.
+
+        Raises:
+            InvalidArgumentError: When it runs: an index is out of range and `dynamic_size` is not
+                set, or was written before.
+        """
         tensor = self._converted(value)
         if tensor._shape is not None:
             self._learn(tensor._shape[1:])
@@ -276,12 +309,18 @@ class TensorArray:
             indices,
             element_dtype=self._dtype,
             _write_once=True,
+            _keeps_size=not self._dynamic_size,
             name=name or "TensorArrayScatterV3",
         )
         return self._with_flow(flow)
 
     def split(self, value: Any, lengths: Any, name: str | None = None) -> TensorArray:
-        """An array of pieces of `value` along its first dimension, of these lengths."""
+        """An array of pieces of `value` along its first dimension, of these lengths.
+
+        Raises:
+            InvalidArgumentError: When it runs: there are not as many lengths as elements and
+                `dynamic_size` is not set.
+        """
         tensor = self._converted(value)
         sizes = convert_to_tensor(lengths, None if isinstance(lengths, Symbolic) else int64)
         known = constant_value(sizes)
@@ -295,6 +334,9 @@ class TensorArray:
             element_dtype=self._dtype,
             name=name or "TensorArraySplitV3",
         )
+        if self._is_new:
+            rows = sizes._shape[0] if sizes._shape else None
+            flow = self._sized(flow, rows, not self._dynamic_size)
         return self._with_flow(flow)
 
     def size(self, name: str | None = None) -> Tensor:

@@ -10,6 +10,7 @@ import numpy as np
 
 from sparkflow import logging
 from sparkflow._api import export
+from sparkflow.graph.operation import Operation
 from sparkflow.graph.scopes import get_default_graph
 from sparkflow.train.hooks.step_timer import NeverTriggerTimer, SecondOrStepTimer
 from sparkflow.train.session_run_hook import (
@@ -68,12 +69,16 @@ class LoggingTensorHook(SessionRunHook):
         self._log_at_end = at_end
 
     def begin(self) -> None:
-        """Finds the tensors in the default graph."""
+        """Finds the tensors in the default graph.
+
+        Raises:
+            ValueError: A name is that of an operation with several outputs.
+            KeyError: There is no operation of that name, or it has no output.
+        """
         self._timer.reset()
         self._iter_count = 0
-        graph = get_default_graph()
         self._current_tensors = {
-            tag: graph.as_graph_element(tensor) for tag, tensor in self._tensors.items()
+            tag: _graph_element(tensor) for tag, tensor in self._tensors.items()
         }
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
@@ -117,6 +122,20 @@ class LoggingTensorHook(SessionRunHook):
                 logging.info("%s (%.3f sec)", text, seconds)
             else:
                 logging.info("%s", text)
+
+
+def _graph_element(given: Any) -> Any:
+    """What `given` means in the default graph: names of operations stand for their one output."""
+    graph = get_default_graph()
+    element = graph.as_graph_element(given)
+    if not isinstance(given, str) or not isinstance(element, Operation):
+        return element
+    if len(element.outputs) > 1:
+        raise ValueError(
+            f"Name {given!r} is ambiguous: this operation has {len(element.outputs)} outputs. Name "
+            f"one of them, such as {given + ':0'!r}"
+        )
+    return graph.as_graph_element(f"{given}:0")
 
 
 @export("train.NanLossDuringTrainingError", "estimator.NanLossDuringTrainingError")

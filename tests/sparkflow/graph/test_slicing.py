@@ -58,3 +58,23 @@ def test_lists_are_tuples_and_booleans_masks():
 def test_other_indices_are_refused(key):
     with tf.Graph().as_default(), pytest.raises(TypeError, match="valid indices"):
         tf.constant(ARRAY)[key]
+
+
+@pytest.mark.parametrize("shape", [[4, 1], [None, 1]])
+def test_the_gradient_of_a_masked_variable_is_dense(shape):
+    with tf.Graph().as_default(), tf.Session() as session:
+        ones = tf.placeholder_with_default(np.ones([4, 1], np.float32), shape)
+        x = tf.Variable(ones, validate_shape=shape[0] is not None)
+        row = tf.placeholder(tf.int32, [])
+        for masked in (
+            tf.boolean_mask(x, tf.equal(tf.range(4), row)),
+            x[tf.equal(tf.range(4), row)],
+        ):
+            assert isinstance(tf.gradients(masked, x)[0], tf.Tensor)
+        optimizer = tf.train.MomentumOptimizer(0.1, 0.9)
+        train = optimizer.minimize(tf.reduce_sum(masked))
+        session.run(tf.global_variables_initializer())
+        for number in (0, 1, 1):
+            session.run(train, {row: number})
+        # The momentum of row 0 goes on, as in TensorFlow 2.21.
+        np.testing.assert_allclose(session.run(x)[:, 0], [0.729, 0.71, 1, 1], rtol=1e-6)

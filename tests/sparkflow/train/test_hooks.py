@@ -117,6 +117,20 @@ def test_values_are_logged(log):
     assert "END 3" in log.messages
 
 
+def test_names_of_operations_mean_their_output(log):
+    _, add = counter()
+    tf.constant(7, name="seven")
+    tf.nn.top_k([1.0, 3.0], 1, name="best")
+    tf.no_op("nothing")
+    hook = tf.train.LoggingTensorHook({"a": "seven", "b": "best:1"}, every_n_iter=1)
+    with tf.train.MonitoredSession(hooks=[hook]) as session:
+        session.run(add)
+    assert "a = 7, b = [1]" in log.messages
+    for name, error in (("best", ValueError), ("nothing", KeyError), ("missing", KeyError)):
+        with pytest.raises(error, match=name):
+            tf.train.LoggingTensorHook([name], every_n_iter=1).begin()
+
+
 def test_the_rate_is_written(tmp_path, log):
     _, add = counter()
     hook = tf.train.StepCounterHook(every_n_steps=2, output_dir=str(tmp_path))

@@ -61,6 +61,7 @@ TESTED_IN = {  # by module of ops
     "tensor_array_handle": "test_tensor_array_handle.py",
     "tensor_list": "test_tensor_list.py",
     "tensor_list_joining": "test_tensor_list.py",
+    "tensor_list_sizes": "test_tensor_list_sizes.py",
     "variant_sums": "test_tensor_list.py",
     "transfer": "test_transfer.py",
 }
@@ -82,7 +83,7 @@ WITHOUT_ROW = {
     },
     "Placeholder": "fails by design when it runs: it must be fed",
 }
-LISTS = (".tensor_list", ".tensor_list_joining", ".variant_sums", ".tape")
+LISTS = (".tensor_list", ".tensor_list_joining", ".tensor_list_sizes", ".variant_sums", ".tape")
 WITHOUT_GRADIENT_CHECK = {
     **{
         op.op_type: "no arrays: compared with TensorFlow in differential/control_flow.json"

@@ -489,18 +489,39 @@ class TensorListScatterV2(ListOp):
 
 @register
 class TensorListScatterIntoExistingList(ListOp):
-    """The list with the elements at `indices` replaced by the rows of a tensor."""
+    """The list with the elements at `indices` replaced by the rows of a tensor.
+
+    Two attributes, which are ours, serve `TensorArray`: with `_write_once` a set element cannot be
+    set again, with `_keeps_size` an index past the end does not extend the list.
+    """
 
     inputs = "input_handle: variant, tensor: element_dtype, indices: int32"
     outputs = "output_handle: variant"
-    attrs = {"element_dtype": type_attr(), "_write_once": bool_attr(False)}
+    attrs = {
+        "element_dtype": type_attr(),
+        "_write_once": bool_attr(False),
+        "_keeps_size": bool_attr(False),
+    }
 
     def compute(
-        self, xp: Any, value: TensorList, tensor: Any, indices: Any, *, _write_once: bool
+        self,
+        xp: Any,
+        value: TensorList,
+        tensor: Any,
+        indices: Any,
+        *,
+        _write_once: bool,
+        _keeps_size: bool,
     ) -> Any:
         """A copy of the list of references."""
         places = np.asarray(indices).tolist()
         items = list(value.items)
+        wrong = [at for at in places if at < 0 or (_keeps_size and at >= len(items))]
+        if wrong:
+            raise InvalidArgumentError(
+                message=f"Tried to write to index {wrong[0]} but array is not resizeable and size "
+                f"is: {len(items)}"
+            )
         items += [None] * (max(places, default=-1) + 1 - len(items))
         for place, row in zip(places, tensor, strict=True):
             if _write_once and items[place] is not None:
@@ -537,54 +558,3 @@ class TensorListUnsetMany(ListOp):
         for place in np.asarray(indices).tolist():
             items[place] = None
         return TensorList(items, value.dtype)
-
-
-@register
-class TensorListPushBack(ListOp):
-    """The list with one element appended."""
-
-    inputs = "input_handle: variant, tensor: element_dtype"
-    outputs = "output_handle: variant"
-    attrs = {"element_dtype": type_attr()}
-
-    def compute(self, xp: Any, value: TensorList, tensor: Any) -> Any:
-        """A longer copy."""
-        return TensorList([*value.items, tensor], value.dtype)
-
-    def gradient(self, g: Any, op: Any, dlist: Any) -> tuple[Any, Any]:
-        """The last element and the rest."""
-        dtype = op.attr("element_dtype")
-        rest, last = g.TensorListPopBack(dlist, g.Shape(op.inputs[1]), element_dtype=dtype)
-        return rest, last
-
-
-@register
-class TensorListPopBack(ListOp):
-    """The list without its last element, and that element."""
-
-    inputs = "input_handle: variant, element_shape: int32"
-    outputs = "output_handle: variant, tensor: element_dtype"
-    attrs = {"element_dtype": type_attr()}
-
-    def infer(self, node: Inference) -> Sequence[Shape]:
-        """The element's shape that the node specifies."""
-        given = node.value(1)
-        return [shapes.SCALAR, None if given is None else element_shape_of(given)]
-
-    def compute(self, xp: Any, value: TensorList, element_shape: Any) -> tuple[Any, Any]:
-        """A shorter copy."""
-        if not value.items:
-            raise InvalidArgumentError(message="Trying to pop from an empty list.")
-        last = TensorList(value.items[-1:], value.dtype)
-        item = filled(xp, last, element_shape)[0]
-        return TensorList(value.items[:-1], value.dtype), item
-
-    def gradient(self, g: Any, op: Any, dlist: Any, ditem: Any) -> tuple[Any, None]:
-        """The list with the element put back."""
-        dtype = op.attr("element_dtype")
-        if dlist is None:
-            count = g.Sub(g.TensorListLength(op.inputs[0]), 1)
-            dlist = g.TensorListReserve(op.inputs[1], count, element_dtype=dtype)
-        if ditem is None:
-            ditem = g.ZerosLike(op.outputs[1])
-        return g.TensorListPushBack(dlist, ditem, element_dtype=dtype), None

@@ -28,17 +28,6 @@ def rows(*items):
     return TensorList([None if i is None else np.float32(i) for i in items], np.float32)
 
 
-def test_push_and_pop_are_inverse():
-    empty = compute("EmptyTensorList", ANY, ANY, element_dtype=_float())
-    one = compute("TensorListPushBack", empty, np.float32([1, 2]))
-    assert not empty.items
-    rest, last = compute("TensorListPopBack", one, ANY)
-    assert rest.items == []
-    assert last.tolist() == [1, 2]
-    with pytest.raises(InvalidArgumentError, match="pop from an empty list"):
-        compute("TensorListPopBack", rest, ANY)
-
-
 def test_setting_leaves_the_old_list_alone():
     old = rows([1], [2])
     new = compute(
@@ -93,22 +82,6 @@ def test_sums_of_lists_leave_out_what_is_not_set():
     total = add(rows([1], None, None), rows([2], [5], None))
     assert [None if item is None else item.tolist() for item in total.items] == [[3], [5], None]
     assert add({(0, "a"): 1.0}, {(0, "a"): 2.0, (1, "a"): 3.0}) == {(0, "a"): 3.0, (1, "a"): 3.0}
-
-
-def test_gradients_of_pushing_and_popping():
-    import sparkflow as tf
-
-    with tf.Graph().as_default() as graph, tf.Session() as session:
-        x, y = tf.constant([1.0, 2.0]), tf.constant([3.0, 4.0])
-        attrs = {"element_dtype": tf.float32}
-        handle = graph.apply("EmptyTensorList", ([2], -1), attrs)
-        for value in (x, y * x):
-            handle = graph.apply("TensorListPushBack", (handle, value), attrs)
-        rest, last = graph.apply("TensorListPopBack", (handle, [2]), attrs)
-        first = graph.apply("TensorListGetItem", (rest, 0, [2]), attrs)
-        total = tf.reduce_sum(first * first + last * 5.0)
-        found = session.run(tf.gradients(total, [x, y]))
-    assert [each.tolist() for each in found] == [[17.0, 24.0], [5.0, 10.0]]
 
 
 def _float():
