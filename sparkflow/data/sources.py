@@ -22,7 +22,7 @@ from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.values.sparse_tensor import SparseTensor, as_sparse
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.dtypes import DType, as_dtype, int64
-from sparkflow_runtime.errors import NotFoundError
+from sparkflow_runtime.errors import NotFoundError, OutOfRangeError, UnknownError
 from sparkflow_runtime.files import system
 from sparkflow_runtime.files.arrow import require_arrow
 from sparkflow_runtime.resources.datasets.file_datasets import require_no_tables
@@ -200,10 +200,18 @@ class _Generators:
         return np.int64(number)
 
     def following(self, number: Any) -> list[Any]:
-        """Returns the next element of a generator; raises StopIteration at its end."""
+        """Returns the next element of a generator; raises StopIteration at its end.
+
+        Raises:
+            UnknownError: The generator raised OutOfRangeError, which would otherwise mean its end.
+        """
         with self._lock:
             generator = self._open[int(number)]
-        return self._convert(next(generator))
+        try:
+            value = next(generator)
+        except OutOfRangeError as error:
+            raise UnknownError(message=f"OutOfRangeError in the generator: {error}") from error
+        return self._convert(value)
 
     def finish(self, number: Any) -> Any:
         """Releases a generator."""
@@ -303,15 +311,43 @@ def _scalar(tensor: Tensor) -> Tensor:
     return tensor
 
 
+_KINDS_FOR = {"bool": "b", "integer": "biuO", "other": "biufcOV"}
+"""The kinds of numpy's dtypes whose values are taken for each kind of ours."""
+
+
+def _kind(dtype: DType) -> str:
+    if dtype is dtypes.bool_:
+        return "bool"
+    return "integer" if dtype.is_integer else "other"
+
+
+def _unfit(value: Any, dtype: DType) -> TypeError:
+    return TypeError(
+        "`generator` yielded an element that could not be converted to the expected type. The "
+        f"expected type was {dtype.name}, but the yielded element was {value!r}; yield values of "
+        "that type, or change `output_types`."
+    )
+
+
 def _as_array(value: Any, component: structure.Component) -> Any:
-    kind = component.dtype.as_numpy_dtype
+    dtype = component.dtype
     try:
-        array = np.asarray(value, object if component.dtype is dtypes.string else kind)
-    except (TypeError, ValueError) as error:
-        raise TypeError(
-            "`generator` yielded an element that could not be converted to the expected type. The "
-            f"expected type was {component.dtype.name}, but the yielded element was {value}."
-        ) from error
+        if dtype is dtypes.string:
+            array = np.asarray(value, object)
+            fits = all(isinstance(each, str | bytes) for each in array.flat)
+        else:
+            array = np.asarray(value)
+            # Numpy's values say themselves what they are, and are cast as in TensorFlow.
+            fits = (
+                isinstance(value, np.ndarray | np.generic)
+                or not array.size
+                or array.dtype.kind in _KINDS_FOR[_kind(dtype)]
+            )
+            array = np.asarray(value, dtype.as_numpy_dtype) if fits else array
+    except (TypeError, ValueError, OverflowError) as error:
+        raise _unfit(value, dtype) from error
+    if not fits:
+        raise _unfit(value, dtype)
     wanted = component.shape
     if wanted is not None and (
         len(wanted) != array.ndim

@@ -111,8 +111,19 @@ class TFRecordWriter:
 
         Args:
             record: Bytes, or text to be written in UTF-8.
+
+        Raises:
+            TypeError: It is something else.
         """
-        data = record.encode("utf-8") if isinstance(record, str) else bytes(record)
+        if isinstance(record, str):
+            data = record.encode("utf-8")
+        elif isinstance(record, bytes | bytearray):
+            data = bytes(record)
+        else:
+            raise TypeError(
+                f"write() takes a record of bytes or str, got {record!r} of type "
+                f"{type(record).__name__}; for messages, give their SerializeToString()"
+            )
         with translated(self._path):
             self._stream.write(frame_record(data))
 

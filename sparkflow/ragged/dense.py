@@ -20,7 +20,7 @@ def to_tensor(ragged: RaggedTensor, default_value: Any, name: str | None, shape:
     """See `RaggedTensor.to_tensor`."""
     with ragged.graph.as_default(), ragged.graph.name_scope(name or "RaggedToTensor"):
         sizes = ragged.bounding_shape(out_type=int64)
-        known = ragged.shape.as_list() if shape is None else TensorShape(shape).as_list()
+        known = (ragged.shape if shape is None else TensorShape(shape)).as_tuple()
         asked = sizes
         if shape is not None:
             asked = apply_op(

@@ -17,6 +17,7 @@ from sparkflow.graph.values.sparse_tensor import SparseTensor
 from sparkflow.session.handles import TensorHandle
 from sparkflow_runtime import dtypes
 from sparkflow_runtime.dtypes import PLAIN
+from sparkflow_runtime.errors import InvalidArgumentError
 
 
 class FeedSlot:
@@ -64,7 +65,7 @@ class FeedSlot:
 
     def _converted(self, value: Any) -> np.ndarray[Any, Any]:
         if isinstance(value, TensorHandle):
-            value = value.handle if self._dtype is dtypes.string else value.to_numpy_array()
+            value = self._kept(value)
         if isinstance(value, Symbolic):
             raise TypeError(
                 "The value of a feed cannot be a tf.Tensor object. Acceptable feed values include "
@@ -90,6 +91,22 @@ class FeedSlot:
                 f"Cannot feed {type(value).__name__} for Tensor {self.name!r} of type "
                 f"{dtype.name}: {error}{self._made_at()}"
             ) from error
+
+    def _kept(self, handle: TensorHandle) -> Any:
+        """What is fed for a tensor that a session keeps: its value, or its name for strings.
+
+        Raises:
+            InvalidArgumentError: It has another dtype.
+        """
+        if self._dtype is dtypes.string:
+            return handle.handle
+        if handle.dtype is not self._dtype:
+            raise InvalidArgumentError(
+                message=f"Tensor {self.name!r} of type {self._dtype.name} is fed a TensorHandle of "
+                f"type {handle.dtype.name}; tf.cast it before tf.get_session_handle"
+                f"{self._made_at()}"
+            )
+        return handle.to_numpy_array()
 
     def _holds(self, value: int) -> bool:
         """Whether an integer stays what it is in the tensor's dtype."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -112,6 +113,8 @@ class Fetches:
 
         def fill(values: Sequence[Any]) -> Any:
             result = {key: each(values) for key, each in fills.items()}
+            if isinstance(items, defaultdict):
+                return kind(items.default_factory, result)
             return result if kind is dict else kind(result)
 
         return fill

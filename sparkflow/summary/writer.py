@@ -15,6 +15,8 @@ from sparkflow.graph.graph import Graph
 from sparkflow.graph.messages.meta_graph import make_meta_graph
 from sparkflow.graph.scopes import get_default_graph
 from sparkflow.summary.queue_writer import QueuedEventWriter
+from sparkflow_runtime.errors import FailedPreconditionError
+from sparkflow_runtime.files.errors import kind_of
 from sparkflow_runtime.protos.config_pb2 import RunMetadata
 from sparkflow_runtime.protos.event_pb2 import Event, SessionLog, TaggedRunMetadata
 from sparkflow_runtime.protos.graph_pb2 import GraphDef
@@ -39,7 +41,8 @@ class FileWriter:
         session: Accepted; the file is always written by this process.
 
     Raises:
-        OSError: The directory or the file cannot be made.
+        FailedPreconditionError: `logdir` is a file.
+        OpError: The directory or the file cannot be made for another reason.
         TypeError: `graph` is no graph.
     """
 
@@ -65,7 +68,13 @@ class FileWriter:
                 self.add_meta_graph(make_meta_graph(graph))
 
     def _open(self) -> None:
-        self._writer = QueuedEventWriter(*self._settings)
+        folder = self._settings[0]
+        try:
+            self._writer = QueuedEventWriter(*self._settings)
+        except OSError as error:
+            kind = FailedPreconditionError if isinstance(error, FileExistsError) else kind_of(error)
+            reason = "it is not a directory" if isinstance(error, FileExistsError) else error
+            raise kind(message=f"No event file can be made in {folder}: {reason}") from error
         # Also at the end of the program, as a program that never closes its writer expects.
         self._finalizer = weakref.finalize(self, self._writer.close)
 

@@ -18,6 +18,7 @@ from google.protobuf.message import DecodeError
 
 from sparkflow_runtime.errors import DataLossError, FailedPreconditionError
 from sparkflow_runtime.events.records import frame_record, read_records
+from sparkflow_runtime.files.errors import translated
 from sparkflow_runtime.files.system import local_path
 from sparkflow_runtime.protos import event_pb2
 
@@ -136,11 +137,12 @@ def read_events(path: str | os.PathLike[str]) -> Iterator[event_pb2.Event]:
     """Yields the events of a file, the one with the file version first.
 
     Raises:
-      OSError: the file cannot be read.
+      NotFoundError: there is no such file.
+      OpError: it cannot be read for another reason.
       DataLossError: the file is damaged or ends inside an event, as it does while a writer is
         appending one. The events before it have been yielded.
     """
-    with open(local_path(path), "rb") as stream:
+    with translated(os.fspath(path)), open(local_path(path), "rb") as stream:
         for number, record in enumerate(read_records(stream)):
             try:
                 event = event_pb2.Event.FromString(record)
@@ -155,8 +157,7 @@ def read_scalars(path: str | os.PathLike[str]) -> dict[str, list[tuple[int, floa
     """Returns tag -> [(step, value), ...] of the scalars in a file, in the file's order.
 
     Raises:
-      OSError: the file cannot be read.
-      DataLossError: as `read_events`.
+      OpError: as `read_events`.
     """
     scalars: dict[str, list[tuple[int, float]]] = {}
     for event in read_events(path):

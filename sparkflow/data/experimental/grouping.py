@@ -104,7 +104,8 @@ def bucket_by_sequence_length(
         padded_shapes: See `Dataset.padded_batch`.
         padding_values: See `Dataset.padded_batch`.
         pad_to_bucket_boundary: Whether to pad to one less than the bucket's end instead of to the
-            longest.
+            longest. An element that is not shorter than the last boundary is then an
+            InvalidArgumentError when it runs.
         no_padding: Whether to stack without padding.
         drop_remainder: See `Dataset.batch`.
 
@@ -133,6 +134,18 @@ def bucket_by_sequence_length(
         )
         return convert_to_tensor(where, int64)
 
+    def within(bucket: Tensor) -> Tensor:
+        graph = get_default_graph()
+        fits = graph.apply("Less", [bucket, np.int64(len(bucket_boundaries))], {})
+        text = (
+            "When pad_to_bucket_boundary=True, elements must have length < "
+            f"max(bucket_boundaries), which is {max(bucket_boundaries, default=None)}."
+        )
+        check = graph.add_node("Assert", [fits, [convert_to_tensor(text)]], {"summarize": 3})
+        with graph.control_dependencies([check]):
+            checked: Tensor = graph.apply("Identity", [bucket], {})
+        return checked
+
     def size_of(bucket: Tensor) -> Tensor:
         found: Tensor = get_default_graph().apply("GatherV2", [batch_sizes, bucket, 0], {})
         return found
@@ -143,8 +156,8 @@ def bucket_by_sequence_length(
             return grouped.batch(size, drop_remainder=drop_remainder)
         wanted = padded_shapes
         if pad_to_bucket_boundary:
-            ends = np.array([*bucket_boundaries, 0], np.int64) - 1
-            end = get_default_graph().apply("GatherV2", [ends, bucket, 0], {})
+            ends = np.array([*bucket_boundaries, 0], np.int64) - 1  # one more: there may be none
+            end = get_default_graph().apply("GatherV2", [ends, within(bucket), 0], {})
             wanted = _filled(grouped._structure, padded_shapes, end)
         return grouped.padded_batch(size, wanted, padding_values, drop_remainder)
 

@@ -59,6 +59,7 @@ class CsvDataset(Dataset):
             found = decode_csv(
                 line, defaults, field_delim, use_quote_delim, None, na_value, select_cols
             )
+            found[0].op._set_attr("_blank_lines", True)  # they are records here
             return tuple(found)
 
         names = filenames
@@ -147,6 +148,13 @@ def make_csv_dataset(
         raise ValueError("`label_name` provided must be one of the columns.")
     if column_defaults is None:
         rows = read(None if num_rows_for_inference is None else num_rows_for_inference + header)
+        for row in rows[header:]:
+            if len(row) != len(column_names):
+                raise ValueError(
+                    f"A row of {names[0]} has {len(row)} columns, and there are "
+                    f"{len(column_names)} column names: {list(column_names)}. Got {row}; name all "
+                    "columns, and choose some with `select_columns`."
+                )
         column_defaults = [
             _inferred([row[index] for row in rows[header:] if index < len(row)], na_value)
             for index in columns
@@ -165,7 +173,7 @@ def make_csv_dataset(
             field_delim,
             use_quote_delim,
             na_value,
-            columns,
+            None if select_columns is None else columns,
         )
 
     dataset = Dataset.from_tensor_slices(names)

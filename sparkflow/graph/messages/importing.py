@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -39,7 +40,7 @@ def import_graph_def(
     producer_op_list: op_def_pb2.OpList | None = None,
     allowed_ops: Allowed = None,
 ) -> list[Tensor | Operation] | None:
-    """Adds the nodes of a message to the default graph.
+    """Adds the nodes of a message to the default graph, or none of them when that fails.
 
     Args:
         graph_def: The nodes.
@@ -89,18 +90,38 @@ def import_graph_def(
     except InvalidArgumentError as error:
         raise ValueError(error.message) from error
     producers = {each.name: each for each in producer_op_list.op} if producer_op_list else {}
-    for function in graph_def.library.function:
-        graph.add_function(function.signature.name, function)
-    with graph.name_scope("import" if name is None else name) as scope:
-        importer = _Importer(graph, scope, _mapped(graph, replaced, source, scope), producers)
-        importer.require_groups(source)
-        for node in importer.order(source):
-            importer.add(node)
-        importer.close_loops()
+    with _all_or_nothing(graph):
+        for function in graph_def.library.function:
+            graph.add_function(function.signature.name, function)
+        with graph.name_scope("import" if name is None else name) as scope:
+            importer = _Importer(graph, scope, _mapped(graph, replaced, source, scope), producers)
+            importer.require_groups(source)
+            for node in importer.order(source):
+                importer.add(node)
+            importer.close_loops()
+        found = None if return_elements is None else list(map(importer.element, return_elements))
     graph._take_versions(graph_def.versions)
-    if return_elements is None:
-        return None
-    return [importer.element(each) for each in return_elements]
+    return found
+
+
+@contextmanager
+def _all_or_nothing(graph: Graph) -> Iterator[None]:
+    """Takes back the nodes, names and functions that are added to a graph when that fails.
+
+    Like all changes of a graph, not for one that another thread changes or runs at the same time.
+    """
+    root, names, before = graph.root, graph.names.taken(), graph.get_operations()
+    functions, taken = set(root._functions), set(root._taken_functions)
+    try:
+        yield
+    except BaseException:
+        for operation in graph.get_operations()[len(before) :]:
+            del graph._operations[operation.name]
+        for name in set(root._functions) - functions:
+            del root._functions[name]
+        root._taken_functions &= taken
+        graph.names.restore(names)
+        raise
 
 
 def _with_own_functions(graph: Graph, graph_def: graph_pb2.GraphDef) -> graph_pb2.GraphDef:

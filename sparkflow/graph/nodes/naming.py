@@ -57,6 +57,14 @@ class Names:
         """Marks a full path as used."""
         self._taken.setdefault(name.lower(), 1)
 
+    def taken(self) -> dict[str, int]:
+        """What `restore` takes back to."""
+        return dict(self._taken)
+
+    def restore(self, taken: dict[str, int]) -> None:
+        """Frees all names that were not taken when `taken` was read."""
+        self._taken = dict(taken)
+
     @contextmanager
     def entered(self, name: str | None) -> Iterator[str]:
         """Opens a scope and gives its path with a final slash; "" for the root.

@@ -232,16 +232,20 @@ def _shuffled(
     options: Batching,
     scope: tuple[str | None, str],
 ) -> Any:
+    room = capacity - min_after_dequeue
+    if room <= 0:  # no batch would ever be there
+        raise ValueError(
+            f"capacity {capacity} must be bigger than min_after_dequeue {min_after_dequeue}."
+        )
+
     def make(types: Any, shapes: Any, shared_name: str | None) -> QueueBase:
         return RandomShuffleQueue(
             capacity, min_after_dequeue, types, shapes, seed=seed, shared_name=shared_name
         )
 
     def fraction(size: Tensor) -> tuple[str, Any]:
-        room = capacity - min_after_dequeue
         over = elementwise.maximum(0, size - min_after_dequeue)
-        # As in TensorFlow, a capacity of 0 results in a NaN summary, not in an error.
-        share = elementwise.cast(over, float32) * (1.0 / room if room else float("inf"))
+        share = elementwise.cast(over, float32) * (1.0 / room)
         return f"fraction_over_{min_after_dequeue}_of_{capacity}_full", share
 
     return batches(tensors, keep_input, threads, options, scope, make, fraction)
@@ -360,7 +364,7 @@ def shuffle_batch(
     Args:
         tensors: See `batch`.
         batch_size: See `batch`.
-        capacity: See `batch`.
+        capacity: See `batch`; above `min_after_dequeue`.
         min_after_dequeue: The number of examples that stay in the queue to be mixed with new ones.
         num_threads: See `batch`.
         seed: The seed of the random draws.
@@ -369,6 +373,9 @@ def shuffle_batch(
         allow_smaller_final_batch: See `batch`.
         shared_name: See `batch`.
         name: See `batch`.
+
+    Raises:
+        ValueError: `capacity` is not above `min_after_dequeue`.
     """
     options = Batching(batch_size, enqueue_many, shapes, allow_smaller_final_batch, shared_name)
     scope = (name, "shuffle_batch")

@@ -320,3 +320,67 @@ def test_a_dataset_runs_on_another_task():
                 [1, 3, 5, 7],
                 [9, 11],
             ]
+
+
+def generated(value, dtype):
+    return values(Dataset.from_generator(lambda: iter([value]), dtype))[0]
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype"),
+    [
+        *((1.7, tf.int32), ([1, 2.5], tf.int32), (2**40, tf.int32), (300, tf.uint8)),
+        *((1, tf.string), (None, tf.string), (["a", 1], tf.string), (b"1.5", tf.float32)),
+        *((1, tf.bool), ("a", tf.bool)),
+    ],
+    ids=str,
+)
+def test_generated_values_of_another_type_are_refused(value, dtype):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="could not be converted to the exp"):
+        generated(value, dtype)
+
+
+def test_generated_values_that_fit():
+    assert generated(np.float64(1.5), tf.int32) == 1  # numpy's values are cast
+    assert generated([True, False], tf.bool).tolist() == [True, False]
+    assert generated([], tf.int32).shape == (0,)
+    assert generated(1, tf.float32) == 1.0
+    assert generated(["a", b"b"], tf.string).tolist() == [b"a", b"b"]
+
+
+def test_out_of_range_in_a_generator_is_not_its_end():
+    def generate():
+        yield 1
+        raise tf.errors.OutOfRangeError(None, None, "inner")
+
+    following = Dataset.from_generator(generate, tf.int32).make_one_shot_iterator().get_next()
+    with tf.Session() as session:
+        assert session.run(following) == 1
+        with pytest.raises(tf.errors.UnknownError, match="inner"):
+            session.run(following)
+        with pytest.raises(tf.errors.OutOfRangeError):
+            session.run(following)
+
+
+def test_lines_without_fields():
+    with tf.Session() as session:
+        for lines, defaults in (([""], [[5]]), (["1", ""], [["x"]])):
+            with pytest.raises(tf.errors.InvalidArgumentError, match="Expect 1 fields but have 0"):
+                session.run(tf.decode_csv(lines, defaults))
+
+
+def test_column_names_must_be_complete(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("a,b,c\n1,2,3\n")
+
+    def made(**options):
+        return tf.data.experimental.make_csv_dataset(
+            str(path), 1, shuffle=False, num_epochs=1, **options
+        )
+
+    with pytest.raises(ValueError, match="has 3 columns, and there are 2 column names"):
+        made(column_names=["a", "b"])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Expect 2 fields but have 3"):
+        values(made(column_names=["a", "b"], column_defaults=[0, 0]))
+    (row,) = values(made(select_columns=["c", "a"]))
+    assert {name: each.tolist() for name, each in row.items()} == {"a": [1], "c": [3]}

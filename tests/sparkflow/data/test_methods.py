@@ -119,3 +119,15 @@ def test_an_element_or_none(session):
     assert session.run([following.has_value(), following.get_value()]) == [True, 0]
     empty = tf.data.experimental.Optional.empty(tf.TensorSpec([], tf.int64))
     assert not session.run(empty.has_value())
+
+
+def test_elements_beyond_the_last_boundary_are_refused_when_padding_to_it():
+    rows = tf.data.Dataset.range(6).map(tf.range)
+    bucketed = rows.bucket_by_sequence_length(
+        tf.size, [2, 4], [2, 2, 2], pad_to_bucket_boundary=True
+    )
+    following = iter(bucketed.as_numpy_iterator())
+    assert next(following).shape == (2, 1)
+    assert next(following).shape == (2, 3)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"max\(bucket_boundaries\)"):
+        next(following)

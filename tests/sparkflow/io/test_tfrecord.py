@@ -45,3 +45,13 @@ def test_errors(tmp_path):
     assert next(records) == b"one"
     with pytest.raises(tf.errors.DataLossError):
         next(records)
+
+
+@pytest.mark.parametrize("record", [3, None, [1, 2], 1.5, tf.train.Example()], ids=str)
+def test_only_bytes_and_text_are_records(tmp_path, record):
+    path = str(tmp_path / "a")
+    with tf.python_io.TFRecordWriter(path) as writer:
+        with pytest.raises(TypeError, match="takes a record of bytes or str, got"):
+            writer.write(record)
+        writer.write(bytearray(b"b"))
+    assert list(tf.python_io.tf_record_iterator(path)) == [b"b"]

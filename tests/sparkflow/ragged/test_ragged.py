@@ -160,3 +160,9 @@ def test_are_lists_in_eager_execution():
     assert [each.tolist() for each in rows.numpy()] == [[1, 2], [], [3]]
     assert rows[:, :1].to_list() == [[1], [], [3]]
     assert repr(rows) == "<tf.RaggedTensor [[1, 2], [], [3]]>"
+
+
+def test_a_placeholder_without_value_shape_becomes_dense(session):
+    fed = tf.ragged.placeholder(tf.int32, 1)
+    value = tf.ragged.constant_value([[1], [2, 3]])
+    assert session.run(fed.to_tensor(), {fed: value}).tolist() == [[1, 0], [2, 3]]

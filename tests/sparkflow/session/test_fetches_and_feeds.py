@@ -1,3 +1,5 @@
+import collections
+
 import numpy as np
 import pytest
 
@@ -114,3 +116,9 @@ def test_keys_may_be_nested(session):
 def test_a_fed_variable_is_read_as_fed(session):
     w = tf.Variable(1.0)
     assert session.run(w * 2.0, {w.value(): 4.0}) == 8.0
+
+
+def test_a_defaultdict_is_fetched_as_one(session):
+    found = session.run(collections.defaultdict(list, {"a": tf.constant(1)}))
+    assert found == {"a": 1}
+    assert found.default_factory is list

@@ -42,3 +42,10 @@ def test_handles_are_not_known_in_other_sessions(session):
     holder, tensor = tf.get_session_tensor(kept.handle, tf.float32)
     with tf.Session() as other, pytest.raises(tf.errors.InvalidArgumentError, match="not in the"):
         other.run(tensor, {holder: kept.handle})
+
+
+def test_a_handle_of_another_dtype_is_not_fed_for_values(session):
+    kept = session.run(tf.get_session_handle(tf.constant([1.7, 2.7])))
+    y = tf.placeholder(tf.int32)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"of type int32.*of type float32"):
+        session.run(y + 1, {y: kept})

@@ -149,3 +149,13 @@ def test_cache_has_one_writer_per_directory(tmp_path):
     with tf.Graph().as_default():
         assert tf.summary.FileWriterCache.get(str(tmp_path / "a")) is not first
     tf.summary.FileWriterCache.clear()
+
+
+def test_errors_about_files_are_those_of_tensorflow(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(tf.errors.FailedPreconditionError, match="is not a directory"):
+        tf.summary.FileWriter(str(tmp_path / "file"))
+    with pytest.raises(tf.errors.OpError, match="No event file can be made in /proc/none"):
+        tf.summary.FileWriter("/proc/none")
+    with pytest.raises(tf.errors.NotFoundError, match="missing"):
+        list(tf.train.summary_iterator(str(tmp_path / "missing")))

@@ -68,7 +68,10 @@ def _quoted(line: bytes, at: int) -> tuple[bytes, int]:
 
 @register
 class DecodeCSV(StringOp):
-    """One tensor per column, with the shape of the lines; empty fields get the column's default."""
+    """One tensor per column, with the shape of the lines; empty fields get the column's default.
+
+    An empty line has no field; with `_blank_lines`, which is ours, it has an empty one.
+    """
 
     inputs = "records: string, record_defaults: OUT_TYPE"
     outputs = "output: OUT_TYPE"
@@ -84,6 +87,7 @@ class DecodeCSV(StringOp):
         "use_quote_delim": bool_attr(True),
         "na_value": string_attr(""),
         "select_cols": list_attr("int", []),
+        "_blank_lines": bool_attr(False),
     }
 
     def infer(self, node: Inference) -> list[Shape]:
@@ -118,10 +122,13 @@ class DecodeCSV(StringOp):
         quotes, missing = node.attrs["use_quote_delim"], node.attrs["na_value"].encode()
         kinds = tuple(np.dtype(each.as_numpy_dtype) for each in types)
         fields = _column_of_field(chosen, len(types))
+        blanks = node.attrs.get("_blank_lines", False)
         decoder = Decoder(Format(kinds, fields, not chosen, ord(text), quotes, missing))
 
         def run(records: Array, *defaults: Array) -> tuple[Array, ...]:
             lines, shape = flat_strings(records), np.shape(records)
+            if len(fields) == 1 and not blanks and not all(lines):
+                raise _refuse(f"Expect 1 fields but have 0 in record {list(lines).index(b'')}")
             columns = [np.empty(shape, kind) for kind in kinds]
 
             def by_python(row: int) -> None:

@@ -204,3 +204,31 @@ def test_functions_of_two_messages_with_the_same_names_are_two():
         count = len(graph.as_graph_def().library.function)
         tf.import_graph_def(repeated_product(2.0))
         assert len(graph.as_graph_def().library.function) == count
+
+
+@pytest.mark.parametrize("fault", ["unknown op", "unknown input", "wrong dtype", "no element"])
+def test_a_failed_import_leaves_nothing(fault):
+    with tf.Graph().as_default() as source:
+        tf.constant(1.0, name="a")
+        tf.constant(2.0, name="b")
+    message = source.as_graph_def()
+    wanted = None
+    if fault == "unknown op":
+        message.node.add(name="bad", op="NoSuchOpAtAll")
+    elif fault == "unknown input":
+        message.node.add(name="bad", op="Neg", input=["nowhere"])
+    elif fault == "wrong dtype":
+        message.node.add(name="bad", op="Neg", input=["a"]).attr[
+            "T"
+        ].type = tf.int32.as_datatype_enum
+    else:
+        wanted = ["nothing"]
+    message.library.function.add().signature.name = "f"
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        kept = tf.constant(3.0, name="kept")
+        with pytest.raises((tf.errors.NotFoundError, ValueError)):
+            tf.import_graph_def(message, name="", return_elements=wanted)
+        assert [each.name for each in graph.get_operations()] == ["kept"]
+        assert not graph.as_graph_def().library.function
+        assert tf.constant(1.0, name="a").name == "a:0"
+        assert session.run(kept) == 3.0

@@ -157,3 +157,13 @@ def test_the_fill_of_a_queue_is_summarised():
     tf.train.batch([numbers(2)], 2, capacity=7)
     names = [each.op.name for each in tf.get_collection(tf.GraphKeys.SUMMARIES)]
     assert any(name.endswith("fraction_of_7_full") for name in names)
+
+
+@pytest.mark.parametrize("function", ["shuffle_batch", "maybe_shuffle_batch"])
+def test_a_capacity_that_no_batch_fits_in_is_refused(function):
+    keep = (True,) if function.startswith("maybe") else ()
+    for capacity in (3, 5):
+        with pytest.raises(ValueError, match=f"capacity {capacity} must be bigger than .* 5"):
+            getattr(tf.train, function)([tf.constant(1)], 2, capacity, 5, *keep)
+        with pytest.raises(ValueError, match=f"capacity {capacity} must be bigger than .* 5"):
+            getattr(tf.train, f"{function}_join")([[tf.constant(1)]], 2, capacity, 5, *keep)

@@ -116,6 +116,7 @@ def test_one_line_gives_scalars() -> None:
 def test_defaults_do_not_leak() -> None:
     text = b"a text of its own, %d" % id(object())
     settings = {"field_delim": ",", "use_quote_delim": True, "na_value": "", "select_cols": ()}
+    settings["_blank_lines"] = True
     kernel = DecodeCSV().bind(_node({**settings, "OUT_TYPE": [dtypes.string]}), CONTEXT)
     default, lines = np.array([text], object), np.array([b"", b"x", b""], object)
     before = sys.getrefcount(text)
