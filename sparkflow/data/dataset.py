@@ -18,11 +18,11 @@ from sparkflow.data.options import Options
 from sparkflow.data.registered import registered
 from sparkflow.graph.constant_value import constant_value
 from sparkflow.graph.operators import Symbolic
-from sparkflow.graph.scopes import convert_to_tensor, get_default_graph
+from sparkflow.graph.scopes import apply_op, convert_to_tensor, get_default_graph
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.random.random import op_seeds
 from sparkflow_runtime import dtypes
-from sparkflow_runtime.dtypes import int64
+from sparkflow_runtime.dtypes import int64, variant
 from sparkflow_runtime.ops import registry
 
 AUTOTUNE = -1
@@ -326,7 +326,27 @@ class Dataset(DatasetMethods):
         Raises:
             ValueError: A component is a scalar.
         """
-        return self._changed("UnbatchDataset", [], structure.unbatched(self._structure))
+        rows = structure.unbatched(self._structure)
+        kinds = [component.kind for component in nest.flatten(self._structure)]
+        if "sparse" not in kinds:
+            return self._changed("UnbatchDataset", [], rows)
+
+        def by_row(*element: Any) -> Any:
+            is_one = not isinstance(self._structure, tuple)
+            parts = nest.flatten(element[0] if is_one else element)
+            made = [
+                apply_op(
+                    "SerializeManySparse",
+                    *(each.indices, each.values, each.dense_shape),
+                    out_type=variant,
+                )
+                if kind == "sparse"
+                else each
+                for each, kind in zip(parts, kinds, strict=True)
+            ]
+            return nest.pack_as(self._structure, made)
+
+        return self.map(by_row)._changed("UnbatchDataset", [], rows)
 
     def shuffle(
         self,

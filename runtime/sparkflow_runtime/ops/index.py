@@ -34,8 +34,8 @@ MODULES: Final[Mapping[str, str]] = {
     ),
     "data.dataset_files": (
         "DatasetToTFRecord FixedLengthRecordDataset FixedLengthRecordDatasetV2 "
-        "SparkflowArrowDataset SparkflowHostedDataset SparkflowParquetDataset TFRecordDataset "
-        "TextLineDataset"
+        "SparkflowArrowDataset SparkflowCsvRecordDataset SparkflowHostedDataset "
+        "SparkflowParquetDataset TFRecordDataset TextLineDataset"
     ),
     "data.dataset_functions": (
         "DatasetToSingleElement FilterDataset FlatMapDataset GeneratorDataset "

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from sparkflow.data import structure
 from sparkflow.data.dataset import Dataset
-from sparkflow.data.readers import TextLineDataset, TFRecordDataset, as_vector
+from sparkflow.data.readers import TFRecordDataset, as_vector
+from sparkflow.data.sources import dataset_of
 from sparkflow.graph.scopes import convert_to_tensor
 from sparkflow.graph.tensor import Tensor
 from sparkflow.ops.files.parsing import decode_csv, parse_example
@@ -52,8 +54,15 @@ class CsvDataset(Dataset):
         defaults = [_default(each) for each in record_defaults]
 
         def rows(filename: Tensor) -> Dataset:
-            lines: Dataset = TextLineDataset(filename, compression_type, buffer_size)
-            return lines.skip(1) if header else lines
+            kind = "" if compression_type is None else compression_type
+            records = dataset_of(
+                "SparkflowCsvRecordDataset",
+                [filename, convert_to_tensor(kind, dtypes.string, "compression_type")],
+                structure.Component(dtypes.string, ()),
+                field_delim=field_delim,
+                use_quote_delim=use_quote_delim,
+            )
+            return records.skip(1) if header else records
 
         def fields(line: Tensor) -> tuple[Tensor, ...]:
             found = decode_csv(

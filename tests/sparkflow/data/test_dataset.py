@@ -384,3 +384,20 @@ def test_column_names_must_be_complete(tmp_path):
         values(made(column_names=["a", "b"], column_defaults=[0, 0]))
     (row,) = values(made(select_columns=["c", "a"]))
     assert {name: each.tolist() for name, each in row.items()} == {"a": [1], "c": [3]}
+
+
+def test_line_ends_in_quotes_belong_to_the_field(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes(b'"x\ny",z\n1,"a\nb"\r\n3,4\n')
+    rows = tf.data.experimental.CsvDataset(str(path), [[1], ["9"]], header=True)
+    assert values(rows) == [(1, b"a\nb"), (3, b"4")]
+
+
+def test_unbatching_sparse_tensors():
+    sparse = tf.SparseTensor([[0, 0], [1, 2]], [1, 2], [2, 3])
+    rows = values(Dataset.from_tensors(sparse).unbatch())
+    assert [each.values.tolist() for each in rows] == [[1], [2]]
+    assert [each.indices.tolist() for each in rows] == [[[0]], [[2]]]
+    assert [each.dense_shape.tolist() for each in rows] == [[3], [3]]
+    again = values(Dataset.from_tensors(({"s": sparse}, [5, 6])).unbatch().batch(2).unbatch())
+    assert [(each["s"].values.tolist(), number) for each, number in again] == [([1], 5), ([2], 6)]

@@ -1,4 +1,4 @@
-"""Datasets of files as ops. The last three are ours: TensorFlow has no Parquet, Arrow or Spark."""
+"""Datasets of files as ops. Some are ours: TensorFlow has no Parquet, Arrow or Spark."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sparkflow_runtime.ops.data.dataset import OUTPUTS, DatasetOp
 from sparkflow_runtime.ops.kernel import KernelContext, StepContext
 from sparkflow_runtime.ops.op import FILES, Array, NodeView
 from sparkflow_runtime.ops.registry import register
-from sparkflow_runtime.ops.signature import list_attr, string_attr
+from sparkflow_runtime.ops.signature import bool_attr, list_attr, string_attr
 from sparkflow_runtime.ops.strings.string_arrays import scalar_text, strings_of
 from sparkflow_runtime.resources.datasets import file_datasets as dataset_files, hosted_datasets
 from sparkflow_runtime.resources.datasets.dataset import Dataset
@@ -55,6 +55,35 @@ class TextLineDataset(DatasetOp):
     def compute(self, xp: Any, filenames: Array, compression: Array, _: Array) -> Dataset:
         """Lines."""
         return dataset_files.of_lines(_names(filenames), _kind(compression))
+
+
+@register
+class SparkflowCsvRecordDataset(DatasetOp):
+    """The undecoded records of CSV files: lines, except for line ends in quotes."""
+
+    is_ours = True
+    reaches = frozenset({FILES})
+    inputs = "filenames: string, compression_type: string"
+    attrs = {"field_delim": string_attr(","), "use_quote_delim": bool_attr(True)}
+
+    def compute(
+        self,
+        xp: Any,
+        filenames: Array,
+        compression: Array,
+        *,
+        field_delim: str,
+        use_quote_delim: bool,
+    ) -> Dataset:
+        """Records."""
+        delimiter = field_delim.encode()
+        if len(delimiter) != 1:
+            raise InvalidArgumentError(
+                message=f"field_delim should be only 1 char, got {field_delim!r}"
+            )
+        return dataset_files.of_csv_records(
+            _names(filenames), _kind(compression), delimiter, use_quote_delim
+        )
 
 
 @register

@@ -115,6 +115,57 @@ def of_lines(names: Sequence[bytes], kind: str) -> Dataset:
     return _of_files(names, kind, lines)
 
 
+def of_csv_records(names: Sequence[bytes], kind: str, delimiter: bytes, quotes: bool) -> Dataset:
+    """Returns the records of CSV files, without line ends; see `of_records`.
+
+    Args:
+        names: Paths or URIs.
+        kind: The compression.
+        delimiter: The byte between fields.
+        quotes: Whether fields may be quoted: line ends in those do not end the record.
+    """
+
+    def records(stream: BinaryIO, _: bytes) -> Iterator[bytes]:
+        held: list[bytes] = []
+        is_inside = False
+        for line in stream:
+            for part in line.splitlines(True) if b"\r" in line else (line,):
+                if quotes and (is_inside or b'"' in part):
+                    is_inside = _ends_in_quotes(part, delimiter, is_inside)
+                if is_inside:
+                    held.append(part)
+                    continue
+                text = part.removesuffix(b"\n").removesuffix(b"\r")
+                yield b"".join((*held, text)) if held else text
+                held = []
+        if held:
+            yield b"".join(held)  # an error when it is decoded
+
+    return _of_files(names, kind, records)
+
+
+def _ends_in_quotes(text: bytes, delimiter: bytes, is_inside: bool) -> bool:
+    """Whether a quoted field is open at the end of a text, given whether one is at its start."""
+    at = 0
+    while True:
+        if is_inside:
+            end = text.find(b'"', at)
+            if end < 0:
+                return True
+            at = end + 1
+            if text[at : at + 1] == b'"':  # it stands for a quote
+                at += 1
+                continue
+            is_inside = False
+        elif text[at : at + 1] == b'"':
+            is_inside = True
+            at += 1
+            continue
+        at = text.find(delimiter, at) + 1
+        if not at:
+            return False
+
+
 def of_pieces(names: Sequence[bytes], header: int, size: int, footer: int, kind: str) -> Dataset:
     """Returns records of `size` bytes, between a header and a footer of each file.
 

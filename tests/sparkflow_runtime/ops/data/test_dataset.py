@@ -510,3 +510,9 @@ def test_rows_that_nobody_hosts_are_told():
         batch = rows.make_one_shot_iterator().get_next()
         with pytest.raises(tf.errors.NotFoundError, match="hosts no rows of a DataFrame"):
             session.run(batch)
+
+
+def test_csv_records_have_one_delimiter():
+    made = registry.lookup("SparkflowCsvRecordDataset")
+    with pytest.raises(InvalidArgumentError, match="only 1 char, got ';;'"):
+        made.compute(np, np.array("a"), np.array(""), field_delim=";;", use_quote_delim=True)

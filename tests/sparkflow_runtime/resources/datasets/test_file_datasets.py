@@ -18,6 +18,7 @@ from sparkflow_runtime.resources.datasets import file_datasets
 from sparkflow_runtime.resources.datasets.dataset import Dataset
 from sparkflow_runtime.resources.datasets.file_datasets import (
     of_arrow,
+    of_csv_records,
     of_lines,
     of_parquet,
     of_pieces,
@@ -186,3 +187,24 @@ def test_lines_have_no_carriage_returns(tmp_path: Path) -> None:
     path = tmp_path / "lines"
     path.write_bytes(b"a\rb\nc\r\n\r\rd\r\r\n\n\re")
     assert rest(of_lines([os.fsencode(path)], "").iterate()) == [b"ab", b"c", b"d", b"", b"e"]
+
+
+@pytest.mark.parametrize(
+    ("data", "records"),
+    [
+        (b'1,"a\nb"\n3,4', [b'1,"a\nb"', b"3,4"]),
+        (b'"a\r\n""\n,""",2\r\n"c"\r', [b'"a\r\n""\n,""",2', b'"c"']),
+        (b"1\r\n2\r3\r\r\n4", [b"1", b"2", b"3", b"", b"4"]),
+        (b'5" pipe,1\n"6"" pipe",2\n', [b'5" pipe,1', b'"6"" pipe",2']),  # quotes open fields only
+        (b'"a"b"\n1\n', [b'"a"b"', b"1"]),
+        (b'1,"open\n2\n', [b'1,"open\n2\n']),
+        (b"\n\n", [b"", b""]),
+        (b"", []),
+    ],
+)
+def test_records_of_csv_files(tmp_path: Path, data: bytes, records: list[bytes]) -> None:
+    path = tmp_path / "rows"
+    path.write_bytes(data)
+    assert rest(of_csv_records([os.fsencode(path)], "", b",", True).iterate()) == records
+    plain = [each.encode() for each in data.decode().splitlines()]
+    assert rest(of_csv_records([os.fsencode(path)], "", b",", False).iterate()) == plain
