@@ -27,7 +27,7 @@ def to_tensor(ragged: RaggedTensor, default_value: Any, name: str | None, shape:
                 "Pack",
                 [
                     sizes[place] if size is None else np.int64(size)
-                    for place, size in enumerate(known)
+                    for place, size in enumerate(known or ())
                 ],
             )
         places = coordinates(ragged)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import tree
@@ -13,11 +14,22 @@ from sparkflow.graph.scopes import get_default_graph
 from sparkflow.ops.control.ordering import identity
 
 
+class _Running(threading.local):
+    """The sections whose functions are being called in a thread."""
+
+    def __init__(self) -> None:
+        self.sections: list[Hashable] = []
+
+
+_running = _Running()
+
+
 @export("CriticalSection")
 class CriticalSection:
     """Runs functions one after another, in the order in which `execute` was called.
 
-    The order holds within a step. Concurrent `Session.run` calls are not kept apart.
+    The order holds within a step. Unlike in TensorFlow, concurrent `Session.run` calls are not kept
+    apart, and fetching the result of one `execute` runs the ones before it, too.
 
     Args:
         name: The name scope.
@@ -56,14 +68,27 @@ class CriticalSection:
             fn: A function of nothing that gives tensors, nested.
             exclusive_resource_access: Accepted for TensorFlow's sake.
             name: The name scope.
+
+        Raises:
+            ValueError: It is called while `fn` of an `execute` of this section runs.
         """
         graph = get_default_graph()
         last = graph.get_collection_ref(self._collection)
+        if self._collection in _running.sections:
+            raise ValueError(
+                f"Attempting to lock CriticalSection {self._name!r} in which we are already "
+                "running: an execute() of it cannot be part of another one; use two sections, or "
+                "call the function itself."
+            )
         with graph.name_scope(name or f"{self._name}_execute"):
-            with graph.control_dependencies(list(last)):
-                before = len(graph.get_operations())
-                result = fn()
-                made = graph.get_operations()[before:]
+            _running.sections.append(self._collection)
+            try:
+                with graph.control_dependencies(list(last)):
+                    before = len(graph.get_operations())
+                    result = fn()
+                    made = graph.get_operations()[before:]
+            finally:
+                _running.sections.pop()
             with graph.control_dependencies(made):
                 results = tree.map_structure(
                     lambda each: each if isinstance(each, Operation) else identity(each), result

@@ -284,8 +284,13 @@ class TensorArray:
             return flow
         if self._dynamic_size:
             size = apply_op("Maximum", size, apply_op("TensorListLength", flow))
-        attrs = {"_keeps_all": not self._dynamic_size, "_keeps_size": of_lengths}
-        result: Tensor = apply_op("TensorListResize", flow, size, **attrs)
+        result: Tensor = apply_op(
+            "TensorListResize",
+            flow,
+            size,
+            _keeps_all=not self._dynamic_size,
+            _keeps_size=of_lengths,
+        )
         return result
 
     def unpack(self, value: Any, name: str | None = None) -> TensorArray:
