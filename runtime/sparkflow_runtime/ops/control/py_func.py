@@ -14,6 +14,7 @@ from sparkflow_runtime.errors import (
     InvalidArgumentError,
     OpError,
     OutOfRangeError,
+    ResourceExhaustedError,
     UnimplementedError,
     UnknownError,
 )
@@ -47,6 +48,9 @@ class PyFunc(Op):
             function = py_functions.find(token)
             try:
                 result = function(*map(_plain, inputs))
+            except OutOfRangeError as error:
+                # To its readers it would be the end of the data.
+                raise UnknownError(message=f"{type(error).__name__}: {error.message}") from error
             except OpError:
                 raise
             except Exception as error:
@@ -124,7 +128,7 @@ def _as_status(error: Exception) -> OpError:
     if isinstance(error, StopIteration):
         return OutOfRangeError(message=text)
     if isinstance(error, MemoryError):
-        return InternalError(message=text)
+        return ResourceExhaustedError(message=text)
     if isinstance(error, NotImplementedError):
         return UnimplementedError(message=text)
     return UnknownError(message=text)

@@ -85,6 +85,7 @@ def test_numbers_are_no_texts(given, dtype, text):
         (ValueError, errors.InvalidArgumentError),
         (TypeError, errors.InvalidArgumentError),
         (StopIteration, errors.OutOfRangeError),
+        (MemoryError, errors.ResourceExhaustedError),
         (NotImplementedError, errors.UnimplementedError),
         (KeyError, errors.UnknownError),
     ],
@@ -112,3 +113,12 @@ def test_a_token_that_was_not_made_here_is_refused():
     run = registry.lookup("PyFunc").bind(Node("os.system", [dtypes.int32]), None)
     with pytest.raises(errors.InvalidArgumentError, match=r"has no Python function 'os.system'"):
         run(np.array(b"true"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_function_does_not_end_the_data(kind):
+    def ends():
+        raise errors.OutOfRangeError(message="of something else")
+
+    with pytest.raises(errors.UnknownError, match="OutOfRangeError: of something else"):
+        bound(ends, [dtypes.float32], kind)()
