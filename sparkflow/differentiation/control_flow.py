@@ -53,7 +53,7 @@ def _branch_gradient(
     bodies: list[FunctionGraph] = []
     found: list[Found] = []
     for name in names:
-        forward = _function(op, name)
+        forward = _function(op, name, given)
         body = FunctionGraph(graph.new_function_name(f"{name}_grad"), graph)
         with body.as_default():
             body.forward = Forward(forward, op, op.outputs[-1], convert_to_tensor(0), list(given))
@@ -204,7 +204,7 @@ def while_gradient(_: Any, op: Operation, *grads: Tensor | None) -> list[Tensor 
     if op._attrs.get("_back_prop") is False:
         return [None] * len(op.inputs)
     graph = get_default_graph()
-    forward = _function(op, op.attr("body"))
+    forward = _function(op, op.attr("body"), op.inputs)
     tape, tape_grad = op.outputs[-1], grads[-1]
     invariant = [y is x for x, y in zip(forward.inputs, forward.outputs, strict=True)]
     flowing = _flowing(forward, grads[:-1], tape_grad is not None)
@@ -319,12 +319,13 @@ def _dependencies(tensor: Tensor, sources: Mapping[Tensor, int]) -> set[int]:
     return found
 
 
-def _function(op: Operation, name: str) -> FunctionGraph:
+def _function(op: Operation, name: str, given: Sequence[Tensor]) -> FunctionGraph:
+    """The function that an operation calls with these arguments, as a graph."""
     root = op.graph.root
     found = root.find_function(name)
     if isinstance(found, FunctionGraph):
         return found
     if name not in root._imported_bodies:
-        root._imported_bodies[name] = function_graph_of(found, root)
+        root._imported_bodies[name] = function_graph_of(found, root, given)
     body: FunctionGraph = root._imported_bodies[name]
     return body

@@ -65,6 +65,7 @@ class FunctionGraph(Graph):
         inputs: The arguments: first the explicit ones, then one per capture.
         outputs: The results, set by whoever builds the function.
         captured: The tensors of `outer` that the last arguments stand for.
+        handles: Of an imported function: what its arguments of dtype `resource` stand for.
         taped: The tensors of this function that gradients read from its tape.
         afterwards: Of a branch: what it leaves to be done after the call, see
             `ops.control_flow.afterwards`. None for other functions.
@@ -79,6 +80,7 @@ class FunctionGraph(Graph):
         self.forward = forward
         self.names = outer.names
         self.seed = outer.seed
+        self.handles: dict[Tensor, Tensor] = {}
         self._gradient_overrides = outer._gradient_overrides
         self._collections = outer._collections
         self.inputs: list[Tensor] = []
@@ -227,10 +229,10 @@ class FunctionGraph(Graph):
         first = len(self.inputs) - len(self.captured)
         if tensor.op.type == "_Arg" and tensor.op.graph is self:
             place = tensor.op.attr("index") - first
-            if place >= 0:
+            if 0 <= place < len(self.captured):
                 captured: Tensor = self.captured[place]
                 return captured
-        return None
+        return self.handles.get(tensor)
 
     def sees(self, graph: Graph) -> bool:
         """Whether nodes here may use tensors of `graph`."""
@@ -298,6 +300,7 @@ class FunctionGraph(Graph):
             del self._adopted[known]
         self._adopted[read] = tensor
         tensor.op._set_attr("T", dtype)
+        tensor.op._set_attr("shape", read._shape)
         tensor.dtype, tensor._shape = dtype, read._shape
         for op in readers:
             op.type = "Identity"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -117,3 +118,58 @@ def test_handles_of_other_things_get_no_gradient() -> None:
         gradient = tf.gradients(y, w)[0]
         session.run([tf.global_variables_initializer(), tf.tables_initializer()])
         assert session.run(gradient) == 7
+
+
+IMPORTED: dict[str, Callable[[Any, Any], Any]] = {
+    "while": lambda x, w: tf.while_loop(
+        lambda n, a: n < 3, lambda n, a: (n + 1, tf.tanh(tf.matmul(a, w))), [0, x]
+    )[1],
+    "lookups": lambda x, w: tf.while_loop(
+        lambda n, a: n < 3,
+        lambda n, a: (n + 1, a * tf.reduce_sum(tf.nn.embedding_lookup(w, [n % 2]))),
+        [0, x],
+    )[1],
+    "cond": lambda x, w: tf.cond(
+        tf.reduce_sum(x) > 0, lambda: tf.matmul(x, w), lambda: tf.matmul(x * 2, w)
+    ),
+    "map": lambda x, w: tf.map_fn(lambda row: tf.squeeze(tf.matmul(row[None], w), 0), x),
+    "grows": lambda x, w: tf.while_loop(
+        lambda n, a: n < tf.shape(x)[0],
+        lambda n, a: (n + 1, a.write(n, tf.squeeze(tf.matmul(x[n][None], w), 0))),
+        [0, tf.TensorArray(tf.float32, 0, dynamic_size=True, element_shape=[2])],
+    )[1].stack(),
+}
+
+
+@pytest.mark.parametrize("is_resource", [False, True])
+@pytest.mark.parametrize("kind", list(IMPORTED))
+def test_imported_branches_and_loops_are_trained_like_those_built(
+    tmp_path: Path, kind: str, is_resource: bool
+) -> None:
+    path = str(tmp_path / "graph.meta")
+
+    def build() -> None:
+        with tf.variable_scope("m", use_resource=is_resource):
+            start = tf.constant_initializer(np.float32([[0.3, -0.2], [0.1, 0.4]]))
+            w = tf.get_variable("w", [2, 2], initializer=start)
+            x = tf.placeholder(tf.float32, [None, 2], name="x")
+            tf.reduce_sum(IMPORTED[kind](x, w) ** 2, name="loss")
+
+    def trained(is_imported: bool) -> np.ndarray[Any, Any]:
+        with tf.Graph().as_default() as graph, tf.Session() as session:
+            if is_imported:
+                tf.train.import_meta_graph(path)
+            else:
+                build()
+                tf.train.export_meta_graph(path)
+            loss = graph.get_tensor_by_name("m/loss:0")
+            train = tf.train.MomentumOptimizer(0.1, 0.9).minimize(loss)
+            session.run(tf.global_variables_initializer())
+            for _ in range(2):
+                session.run(train, {"m/x:0": np.float32([[1, 2], [0.5, -1]])})
+            values: np.ndarray[Any, Any] = session.run(tf.trainable_variables()[0])
+        return values
+
+    expected = trained(False)
+    np.testing.assert_allclose(trained(True), expected, rtol=1e-6)
+    assert not np.allclose(expected, [[0.3, -0.2], [0.1, 0.4]])
