@@ -238,7 +238,7 @@ def maker_that_fails(error):
 
     def make():
         if not left:
-            raise tf.errors.OutOfRangeError(None, None, "no more")
+            raise StopIteration("no more")
         made = left.pop(0)
         if isinstance(made, Exception):
             raise made
