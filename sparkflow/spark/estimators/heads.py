@@ -98,7 +98,9 @@ def classifier_model_fn(logits_fn: Logits, num_classes: int, objective: Objectiv
         logits = raw[:, 1:] - raw[:, :1] if num_classes == width == 2 else raw
         if mode == tf.estimator.ModeKeys.PREDICT:
             return tf.estimator.EstimatorSpec(mode, predictions=_predictions(raw, logits))
-        wanted = tf.reshape(tf.cast(labels, tf.int64), [-1, 1])
+        # Two classes have the probability of the second one.
+        kind = tf.float32 if num_classes == 2 else tf.int64
+        wanted = tf.reshape(tf.cast(tf.cast(labels, tf.int64), kind), [-1, 1])
         factors = _factors(weights, logits)
         unreduced = head.losses(wanted, logits)
         loss = objective.loss(unreduced, factors)
