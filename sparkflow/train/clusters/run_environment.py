@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from sparkflow.train.clusters.cluster_spec import ClusterSpec
@@ -139,18 +139,17 @@ def parse(text: str) -> RunEnvironment:
         return RunEnvironment(master=master or "", evaluation_master=evaluation or "", **common)
     spec = ClusterSpec(cluster)
     task_type, task_id = _task(spec, task)
-    found = RunEnvironment(
+    # A single task runs in its own process: nobody starts a server for it.
+    is_local = task_type == EVALUATOR or is_single(spec)
+    address = "" if is_local else f"grpc://{spec.task_address(task_type, task_id)}"
+    return RunEnvironment(
         cluster_spec=spec,
         task_type=task_type,
         task_id=task_id,
+        master=address if master is None else master,
         evaluation_master=evaluation or "",
         **common,
     )
-    if master is None:
-        # A single task runs in its own process: nobody starts a server for it.
-        is_local = task_type == EVALUATOR or is_single(spec)
-        master = "" if is_local else f"grpc://{spec.task_address(task_type, task_id)}"
-    return replace(found, master=master)
 
 
 def _model_dir(content: Mapping[str, Any]) -> str | None:
