@@ -15,6 +15,7 @@ from sparkflow.graph.graph import Graph
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.operators import Symbolic
 from sparkflow.graph.scopes import graph_of
+from sparkflow.graph.slicing import sizes_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.values.indexed_slices import IndexedSlices
 from sparkflow.ops.control.ordering import tuple_of
@@ -148,7 +149,7 @@ def _initial(graph: Graph, ys: Sequence[Tensor], grad_ys: Sequence[Any]) -> list
             if base.is_complex:
                 raise TypeError(f"Gradients of complex tensors ({y!r}) must set grad_ys")
             with graph.name_scope(f"grad_ys_{index}") as scope:
-                sizes = _shape_of(graph, y)
+                sizes = sizes_of(graph, y)
                 one = graph.convert(1.0, base, "Const")
                 seeds.append(graph.apply("Fill", (sizes, one), {}, scope))
             continue
@@ -156,13 +157,6 @@ def _initial(graph: Graph, ys: Sequence[Tensor], grad_ys: Sequence[Any]) -> list
         y.shape.assert_is_compatible_with(seed.shape)
         seeds.append(seed)
     return seeds
-
-
-def _shape_of(graph: Graph, y: Tensor) -> Tensor:
-    if y.shape.is_fully_defined():
-        return graph.convert(y.shape, None, "Shape")
-    sizes: Tensor = graph.apply("Shape", (y,), {})
-    return sizes
 
 
 class _Backward:

@@ -16,6 +16,7 @@ from sparkflow.graph.functions.imported_function import function_graph_of
 from sparkflow.graph.graph import Graph
 from sparkflow.graph.operation import Operation
 from sparkflow.graph.scopes import convert_to_tensor, get_default_graph
+from sparkflow.graph.slicing import sizes_of
 from sparkflow.graph.tensor import Tensor
 from sparkflow.graph.values.indexed_slices import IndexedSlices
 from sparkflow.ops.control import functional
@@ -111,8 +112,9 @@ def _rows_or_none(
 
 def _sizes(graph: Graph, like: Tensor) -> Tensor:
     """The shape of a tensor, or of the variable behind a handle."""
-    op_type = "VariableShape" if like.dtype.base is dtypes.resource else "Shape"
-    result: Tensor = graph.apply(op_type, (like,), {})
+    if like.dtype.base is not dtypes.resource:
+        return sizes_of(graph, like)
+    result: Tensor = graph.apply("VariableShape", (like,), {})
     return result
 
 

@@ -82,6 +82,16 @@ class DefaultGraphs(DefaultStack[Any]):
         super().__init__(what)
         self.implicit: Any = None
 
+    def receiving(self, graph: Any) -> Any:
+        """Returns the graph that gets the nodes that are added to `graph` now.
+
+        While a function is built that may use tensors of `graph`, that is the function's body.
+        """
+        building = self.top()
+        if building is None or building is graph or not building.sees(graph):
+            return graph
+        return building
+
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "fallback":
             type(self).fallback = value

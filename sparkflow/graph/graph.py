@@ -88,17 +88,15 @@ class Graph(GraphInterface):
             RuntimeError: The graph is finalized.
             NotFoundError: There is no such op type.
         """
-        building: Graph | None = default_graphs.top()
-        if building is not self and building is not None and building.sees(self):
-            # A function is being built: its nodes may use tensors of this graph.
-            return building.add_node(op_type, inputs, attrs, name)
-        return self._create_here(op_type, inputs, attrs, name)
+        growing: Graph = default_graphs.receiving(self)
+        return growing._create_here(op_type, inputs, attrs, name)
 
     def _growing(self) -> Graph:
         """The graph for which scopes of this one are opened.
 
         While a function inside this graph is built, that is its body. In TensorFlow 1 a branch or
-        loop is a part of the graph, so scopes that are opened there hold there.
+        loop is a part of the graph, so scopes that are opened there hold there. (Nodes go to the
+        body of a gradient as well, whose forward function is not around it.)
         """
         building: Graph | None = default_graphs.top()
         return self if building is None or not building.is_inside(self) else building

@@ -60,17 +60,12 @@ def graph_of(values: Iterable[Any]) -> Graph:
     """
     found: Graph | None = None
     first: Any = None
-    building = default_graphs.top()
-    if building is None or not building.building_function:
-        building = None
     for value in values:
         if isinstance(value, list | tuple):
             value = first_symbolic(value)
         if not isinstance(value, Symbolic | Operation):
             continue
-        graph = value.graph
-        if building is not None and (graph is building or building.sees(graph)):
-            graph = building
+        graph = default_graphs.receiving(value.graph)
         if found is None:
             found, first = graph, value
         elif graph is not found:
@@ -82,9 +77,7 @@ def apply_op(op_type: str, *values: Any, name: str | None = None, **attrs: Any) 
     """Adds one node of `op_type` to the graph of its inputs, see `Graph.apply`."""
     for value in values:
         if type(value) is Tensor:
-            graph, building = value.op.graph, default_graphs.top()
-            if building is not graph and building is not None and building.sees(graph):
-                graph = building
+            graph = default_graphs.receiving(value.op.graph)
             return graph.apply(op_type, values, attrs, name)
     return graph_of(values).apply(op_type, values, attrs, name)
 

@@ -30,9 +30,7 @@ def strided_slice(tensor: Tensor, key: Any) -> Tensor:
         ValueError: Booleans that are a scalar, or of another shape than the tensor begins with.
     """
     if _is_mask(key):
-        graph, building = tensor.op.graph, default_graphs.top()
-        if building is not None and building is not graph and building.sees(graph):
-            graph = building
+        graph = default_graphs.receiving(tensor.op.graph)
         return masked(graph, tensor, key, 0, "boolean_mask")
     begin: list[Any] = []
     end: list[Any] = []
@@ -99,7 +97,7 @@ def masked(graph: Graph, tensor: Any, mask: Any, axis: Any, name: str) -> Tensor
         if isinstance(axis, int):
             values.shape[axis : axis + depth].assert_is_compatible_with(chosen.shape)
         if depth > 1:
-            sizes = _sizes(graph, values)
+            sizes = sizes_of(graph, values)
             parts = [sizes[:axis], [-1], sizes[axis + depth :]]
             flat = graph.apply("ConcatV2", (parts, 0), {}, "concat")
             values = graph.apply("Reshape", (values, flat), {})
@@ -107,7 +105,7 @@ def masked(graph: Graph, tensor: Any, mask: Any, axis: Any, name: str) -> Tensor
         elif values.dtype.is_floating or values.dtype.is_complex:
             # As in TensorFlow, the gradient is dense: optimizers with momentum move all rows.
             static = values.shape
-            values = graph.apply("Reshape", (values, _sizes(graph, values)), {})
+            values = graph.apply("Reshape", (values, sizes_of(graph, values)), {})
             values.set_shape(static)
         found = graph.apply("Where", (chosen,), {})
         positions = graph.apply("Squeeze", (found,), {"squeeze_dims": [1]})
@@ -115,7 +113,8 @@ def masked(graph: Graph, tensor: Any, mask: Any, axis: Any, name: str) -> Tensor
         return result
 
 
-def _sizes(graph: Graph, values: Tensor) -> Tensor:
+def sizes_of(graph: Graph, values: Tensor) -> Tensor:
+    """The shape of a tensor, int32: a constant where it is known."""
     if values.shape.is_fully_defined():
         return graph.convert(np.asarray(values._shape, np.int32), None, "Shape")
     sizes: Tensor = graph.apply("Shape", (values,), {"out_type": int32}, "Shape")
