@@ -327,7 +327,8 @@ def _function(op: Operation, name: str, given: Sequence[Tensor]) -> FunctionGrap
     found = root.find_function(name)
     if isinstance(found, FunctionGraph):
         return found
-    if name not in root._imported_bodies:
-        root._imported_bodies[name] = function_graph_of(found, root, given)
-    body: FunctionGraph = root._imported_bodies[name]
+    key = name, *(each for each in given if each.dtype.base is dtypes.resource)
+    if key not in root._imported_bodies:
+        root._imported_bodies[key] = function_graph_of(found, root, given)
+    body: FunctionGraph = root._imported_bodies[key]
     return body

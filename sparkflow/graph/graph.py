@@ -56,7 +56,7 @@ class Graph(GraphInterface):
         self._operations: dict[str, Operation] = {}
         self._functions: dict[str, Any] = {}
         self._taken_functions: set[str] = set()  # with those that are being made
-        self._imported_bodies: dict[str, Any] = {}
+        self._imported_bodies: dict[Any, Any] = {}  # by name, and the handles that are passed
         self._function_names: dict[str, int] = {}
         self._unfeedable: set[Tensor] = set()
         self._unfetchable: set[Operation] = set()

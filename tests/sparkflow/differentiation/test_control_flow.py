@@ -173,3 +173,32 @@ def test_imported_branches_and_loops_are_trained_like_those_built(
     expected = trained(False)
     np.testing.assert_allclose(trained(True), expected, rtol=1e-6)
     assert not np.allclose(expected, [[0.3, -0.2], [0.1, 0.4]])
+
+
+def test_an_imported_function_may_be_called_with_variables_of_several_shapes() -> None:
+    with tf.Graph().as_default() as graph:
+        with tf.variable_scope("m", use_resource=True):
+            for name, shape in (("a", [2, 2]), ("b", [3, 4])):
+                tf.get_variable(name, shape, initializer=tf.ones_initializer())
+        a = tf.trainable_variables()[0]
+        p = tf.placeholder(tf.bool, [], name="p")
+        tf.cond(p, lambda: tf.gather(a, [1]) * 2.0, lambda: tf.gather(a, [0]) * 3.0)
+        message = graph.as_graph_def()
+    (call,) = [node for node in message.node if node.op == "If"]
+    other = message.node.add()
+    other.CopyFrom(call)
+    other.name = "other"
+    other.input[:] = [each.replace("m/a", "m/b") for each in call.input]
+    for shapes in [name for name in other.attr if "output_shapes" in name]:  # those of `a`
+        del other.attr[shapes]
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        tf.import_graph_def(message, name="")
+        found = []
+        for variable, name in (("m/a", call.name), ("m/b", "other")):
+            y, x = (graph.get_tensor_by_name(f"{each}:0") for each in (name, variable))
+            gradient = tf.gradients(tf.reduce_sum(y), x)[0]
+            assert isinstance(gradient, tf.IndexedSlices)
+            session.run(graph.get_operation_by_name(f"{variable}/Assign"))
+            found.append(session.run(gradient, {"p:0": True}))
+        assert [each.values.tolist() for each in found] == [[[2, 2]], [[2, 2, 2, 2]]]
+        assert [each.dense_shape.tolist() for each in found] == [[2, 2], [3, 4]]
